@@ -1,4 +1,4 @@
-//! Single cells: out of unpacked rows, and compared with each other.
+//! Single cells: reading them from unpacked rows, and comparing them.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
@@ -48,7 +48,7 @@ pub(crate) fn holds(cell: Cell<'_>, value: &Value) -> bool {
     }
 }
 
-/// A cell on its own; `None` for NULL.
+/// A cell as an owned value; `None` for NULL.
 pub(crate) fn value_of(cell: Cell<'_>) -> Option<Value> {
     match cell {
         Cell::Null => None,

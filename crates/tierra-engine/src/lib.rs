@@ -1,8 +1,8 @@
-//! Tables: created, appended to, loaded, scanned, looked up, and there again after a crash.
+//! //! Tables that are created, appended to, loaded, scanned and looked up, and that survive a crash.
 //!
-//! A [`Database`] is a directory with a pool of far memory. Its tables consist of sealed
-//! [`Segment`]s, whose chunks are read where they lie, and a tail of the newest rows, logged far
-//! and kept unpacked near. One writer thread changes them; readers take a [`Snapshot`] and no lock.
+//! A [`Database`] is a directory with a pool of far memory. A table consists of sealed [`Segment`]s and a tail of the newest
+//! rows. The chunks of segments are read in place. The tail is logged in far memory and kept unpacked in near memory. One writer
+//! thread changes tables; readers take a [`Snapshot`] and no lock.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,12 +37,11 @@
 //! # }
 //! ```
 //!
-//! Methods that write block until the writer has answered: call them from async code through
-//! `spawn_blocking`.
+//! Methods that write block until the writer has answered: from async code, call them through `spawn_blocking`.
 //!
-//! For Linux on 64-bit processors.
+//! Runs on Linux on 64-bit processors.
 
-/// Tests beside the code share those of `tests/`.
+/// Unit tests share the support code of `tests/`.
 #[cfg(test)]
 extern crate self as tierra_engine;
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! What can be read of a damaged database, copied into another one, and a list of what cannot.
+//! Salvage: copies the readable data of a damaged database into another one, and lists the rest.
 //!
-//! A table that is withheld has, as its version, what of it can be read: sealed rows, and rows of the log's whole records. Nothing but this
-//! reads that.
+//! The version of a withheld table holds its readable data: sealed rows, and rows of the log's whole records. Only salvage reads
+//! it.
 //!
-//! Invariant: nothing is written to the database that is read. A row is copied with the values that were committed, or with NULL where
-//! the report says so for its column.
+//! Invariant: nothing is written to the source database. A row is copied with the values that were committed, or with NULL where
+//! the report lists its column.
 
 use std::sync::Arc;
 
@@ -19,21 +19,21 @@ use crate::spec::TableSpec;
 use crate::table::Table;
 use crate::table::version::TableVersion;
 
-/// What became of each table.
+/// The result of a salvage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SalvageReport {
     /// By name.
     pub tables: Vec<SalvagedTable>,
 }
 
-/// What became of a table.
+/// The result for a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SalvagedTable {
     /// The table.
     pub table: String,
     /// Rows that were copied.
     pub rows: u64,
-    /// What was not, and why; nothing if all of it was.
+    /// What was not copied, and why; empty if everything was.
     pub problems: Vec<String>,
 }
 
@@ -44,10 +44,10 @@ impl SalvageReport {
     }
 }
 
-/// Copies what can be read of `from`, opened to be read alone, into `to`, which is empty. `progress` is told of each table.
+/// Copies the readable data of `from`, opened read-only, into `to`, which must be empty. `progress` is called for each table.
 ///
 /// # Errors
-/// [`TableError`]: a table cannot be made in `to`.
+/// [`TableError`]: a table cannot be created in `to`.
 pub fn salvage(
     from: &Database,
     to: &Database,
@@ -99,7 +99,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// The table as it can be made: columns of which chunks are absent may be NULL, and are no part of a key.
+    /// The specification for the salvaged table: columns with missing chunks are nullable and not part of a key.
     fn spec_without_placeholders(&mut self) -> TableSpec {
         let mut spec = TableSpec::clone(self.from.spec());
         for column in 0..spec.columns.len() {
@@ -215,7 +215,7 @@ impl Copying<'_> {
         Err(format!("column {name:?}: {why}"))
     }
 
-    /// Lists rows that are lost, from a block up to another.
+    /// Reports the lost rows, from a block up to another.
     fn tell_lost(&mut self, segment: &Segment, lost: Option<(usize, String)>, end: usize) {
         if let Some((first, why)) = lost {
             let rows = segment.block_rows(0) * first;

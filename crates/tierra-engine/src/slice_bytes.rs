@@ -1,10 +1,10 @@
-//! What an array takes in memory.
+//! The memory of an array.
 
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 
-/// Bytes of the slice that an array is, not of the buffers that it shares with others.
+/// Bytes of the array's slice, not of the buffers that it shares with others.
 pub(crate) fn slice_bytes(values: &ArrayRef) -> usize {
-    // Arrow counts views alone, not what they refer to.
+    // Arrow counts only the views, not the strings that they refer to.
     let referred = values.as_string_view_opt();
     let referred = referred.map_or(0, StringViewArray::total_buffer_bytes_used);
     let own = values.to_data().get_slice_memory_size();

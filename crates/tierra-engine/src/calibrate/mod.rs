@@ -1,7 +1,7 @@
-//! Measuring: every kind of lookup, one after the other and in groups of every size.
+//! Measures every kind of lookup, one after the other and in groups of every size.
 //!
-//! Ways take turns round by round, so that whatever else the machine does meets all of them alike, and are
-//! judged by medians. Each looks up values that nobody has asked for since long before.
+//! The ways take turns round by round, so that other load on the machine affects all of them alike; medians are compared. Each
+//! looks up values that were last used long before.
 
 use std::io;
 use std::iter::once;
@@ -23,12 +23,12 @@ use crate::calibration::{Calibration, GateCalibration, LookupKind};
 use crate::database::Database;
 use crate::error::{DamageError, LoadError, LookupError, OpenError, TableError};
 
-/// Sizes that are tried.
+/// Group sizes that are tried.
 const SIZES: [usize; 8] = [8, 16, 24, 32, 40, 48, 56, 64];
-/// A size must be better than the default by one in this many to be used instead.
+/// Another size must be better than the default by one part in this many to be used.
 const HARDLY_BETTER: f64 = 40.0;
 
-/// What is measured, in this order.
+/// The measurements, in this order.
 const MEASURED: [(LookupKind, Speed); 10] = [
     (LookupKind::Key, Speed::Far),
     (LookupKind::Cell, Speed::Near),
@@ -42,13 +42,13 @@ const MEASURED: [(LookupKind, Speed); 10] = [
     (LookupKind::Join, Speed::Near),
 ];
 
-/// How much is measured.
+/// The extent of a calibration.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Rows of the tables that stand in for what a database does not have: 65,536 at least, for fewer
-    /// stay in the tail.
+    /// Rows of the scratch tables that replace structures that the database lacks: at least 65,536, because fewer stay in the
+    /// tail.
     pub rows: u64,
-    /// What a database has must take so many bytes to be measured instead.
+    /// A structure of the database must have this many bytes to be measured itself.
     pub least_bytes: u64,
     /// Lookups of one way in a round.
     pub lookups: usize,
@@ -57,7 +57,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Seconds, on data that caches do not hold.
+    /// Takes seconds, on data larger than the caches.
     pub const FULL: Effort = Effort {
         rows: 1 << 23,
         least_bytes: 64 << 20,
@@ -72,7 +72,7 @@ impl Effort {
         rounds: 3,
     };
 
-    /// How often [`Database::calibrate`] reports progress with as many far memories.
+    /// The most steps that [`Database::calibrate`] reports with this many far memories.
     pub fn steps(self, fars: usize) -> u64 {
         Scratch::steps(self) + (MEASURED.len() * fars * self.rounds) as u64
     }
@@ -87,10 +87,10 @@ impl Effort {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalibrateError {
-    /// Far memory cannot be emulated so.
+    /// This far memory cannot be emulated.
     #[error(transparent)]
     Emulation(#[from] EmulationError),
-    /// What was looked into failed.
+    /// Reading the measured structure failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// An index is damaged.
@@ -102,7 +102,7 @@ pub enum CalibrateError {
     /// Copies of a log could not be written.
     #[error("cannot measure how logs are written: {0}")]
     Writes(#[source] ReplicationError),
-    /// Nothing fits beside a pool on a device.
+    /// There is no room beside a pool on a device.
     #[error(
         "{}: a device holds one pool, so there is no room for what is measured beside it; \
          calibrate a database whose pool is a file in the same memory and copy its file `calibration`",
@@ -112,14 +112,14 @@ pub enum CalibrateError {
         /// The device.
         path: PathBuf,
     },
-    /// There is no place for what the database does not have.
+    /// There is no room for a scratch database.
     #[error("cannot make {}, of some {mib} MiB, to calibrate with: {source}", path.display())]
     Scratch {
-        /// Beside the database's own pool.
+        /// The path, beside the database's own pool.
         path: PathBuf,
-        /// How large it would be.
+        /// Its size.
         mib: u64,
-        /// What went wrong.
+        /// The error.
         source: Box<ScratchError>,
     },
 }
@@ -134,40 +134,39 @@ pub enum ScratchError {
     /// No database could be created.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Nor its table.
+    /// Its table could not be created.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// Nor filled.
+    /// Its table could not be filled.
     #[error(transparent)]
     Load(#[from] LoadError),
 }
 
-/// What lookups of one kind in one tier cost.
+/// The cost of lookups of one kind in one tier.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// What was looked up.
+    /// The kind of lookup.
     pub kind: LookupKind,
-    /// Where it lies.
+    /// The tier.
     pub speed: Speed,
     /// The far memory that was emulated, if any.
     pub far: Option<FarMemory>,
-    /// What was looked into: a table or a column of the database, or of a scratch database.
+    /// The measured structure: a table or a column of the database, or of a scratch database.
     pub place: String,
-    /// Nanoseconds a lookup, one after the other.
+    /// Nanoseconds per lookup, one after the other.
     pub plain_ns: f64,
-    /// Nanoseconds a lookup, in groups of a size.
+    /// Nanoseconds per lookup, by group size.
     pub interleaved_ns: Vec<(GroupSize, f64)>,
 }
 
 impl Measured {
-    /// Sizes that are tried; lookups without groups are measured with the default.
+    /// Group sizes that are tried; lookups without groups are measured with the default.
     pub fn sizes() -> impl Iterator<Item = GroupSize> {
         SIZES.into_iter().filter_map(GroupSize::new)
     }
 
-    /// The size to be used, and nanoseconds a lookup with it: the default one, unless another is clearly
-    /// better. What is measured within a few per cent is noise, and the default is good for structures
-    /// of all sizes.
+    /// The size to be used, and its nanoseconds per lookup: the default, unless another is clearly better. Differences of a few
+    /// per cent are noise, and the default is good for structures of all sizes.
     pub fn best(&self) -> (GroupSize, f64) {
         let least = |best: (GroupSize, f64), way: &(GroupSize, f64)| match way.1 < best.1 {
             true => *way,
@@ -201,7 +200,7 @@ impl Measured {
 }
 
 impl Calibration {
-    /// What was found, as it is to be kept.
+    /// The results in the form in which they are stored.
     pub fn of(measured: &[Measured]) -> Calibration {
         let gate = |measured: &Measured| GateCalibration {
             kind: measured.kind,
@@ -212,20 +211,20 @@ impl Calibration {
     }
 }
 
-/// Sets emulation back.
+/// Restores the previous emulation.
 struct Before(Option<FarMemory>);
 
 impl Drop for Before {
     fn drop(&mut self) {
-        // It was in force, so it makes sense.
+        // It was in effect before, so it is valid.
         let _ = emulation::set(self.0);
     }
 }
 
 impl Database {
-    /// Measures lookups of all kinds: in its own structures where they are large enough, elsewhere in
-    /// those of a scratch database beside its pool that is removed in the end. Emulates each of `fars` in turn, for
-    /// the whole process: nothing else should run. `step` is called [`Effort::steps`] times at most.
+    /// Measures lookups of all kinds: in the database's structures if they are large enough, otherwise in those of a scratch
+    /// database beside its pool, which is removed at the end. Emulates each of `fars` in turn for the whole process, so nothing
+    /// else should run. `step` is called at most [`Effort::steps`] times.
     ///
     /// # Errors
     /// [`CalibrateError`]: no room for a scratch database, damaged bytes, a writer that has failed.
@@ -273,7 +272,7 @@ impl Database {
     }
 }
 
-/// Nanoseconds a lookup, plain and by size.
+/// Nanoseconds per lookup, plain and by group size.
 fn times(
     kind: LookupKind,
     subject: &mut Subject,

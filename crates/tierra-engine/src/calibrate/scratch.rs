@@ -1,9 +1,8 @@
 //! A scratch database beside the one that is calibrated, with a structure of each kind in each tier.
 //!
-//! Its pool lies where the database's own does, so that far is as far.
+//! Its pool lies beside the database's own, so its far memory is the same.
 //!
-//! Invariant: nothing of it is left, whatever happens; what a process that was killed left is removed by the
-//! next.
+//! Invariant: nothing of it remains, even after an error; the next calibration removes what a killed process left.
 
 use std::fs;
 use std::ops::Range;
@@ -22,19 +21,19 @@ use crate::spec::{ColumnSpec, TableSpec};
 use crate::storage::options::DatabaseOptions;
 use crate::table::snapshot::Snapshot;
 
-/// Rows that are loaded at a time.
+/// Rows loaded at a time.
 const BATCH_ROWS: u64 = 1 << 16;
 /// Each with the same number of rows.
 const TABLES: [Speed; 2] = [Speed::Near, Speed::Far];
-/// Rows of a number, and of a text.
+/// Rows per distinct number, and per distinct text.
 const ROWS_PER_NUMBER: u64 = 2;
 const ROWS_PER_TEXT: u64 = 4;
-/// In the pool, and of its index and dictionaries: about.
+/// Approximate bytes of a row in the pool, including its index and dictionaries.
 const BYTES_PER_ROW: u64 = 64;
 
 /// Removed when dropped.
 pub(super) struct Scratch {
-    /// `None` once it is being removed.
+    /// `None` while it is being removed.
     database: Option<Arc<Database>>,
     tables: Vec<Snapshot>,
     dir: PathBuf,
@@ -44,13 +43,13 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         self.tables.clear();
         self.database = None;
-        // What cannot be removed is removed by the next one.
+        // The next one removes what cannot be removed now.
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
 impl Scratch {
-    /// How often making one reports progress.
+    /// Number of steps that making one reports.
     pub(super) fn steps(effort: Effort) -> u64 {
         TABLES.len() as u64 * effort.rows.div_ceil(BATCH_ROWS)
     }
@@ -93,7 +92,7 @@ impl Scratch {
             fs::remove_dir_all(&self.dir)?;
         }
         let options = DatabaseOptions {
-            // Columns say themselves where they wish to be.
+            // The columns request their placement themselves.
             near_memory_bytes: Some(u64::MAX / 2),
             ..DatabaseOptions::default()
         };
@@ -117,7 +116,7 @@ impl Scratch {
     }
 }
 
-/// The far table has codes only: dictionaries are near, and runs of keys far in either.
+/// The far table has codes only: dictionaries are near, and runs of keys are far in both.
 fn spec(speed: Speed) -> TableSpec {
     let column = |name: &str, ty| ColumnSpec {
         near: Some(speed == Speed::Near),
@@ -157,7 +156,7 @@ fn columns(speed: Speed, rows: Range<u64>, all: u64) -> Vec<ArrayRef> {
     columns
 }
 
-/// A 32-bit number that looks random, and another one for each.
+/// A 32-bit number that looks random, distinct for each input.
 fn spread_32(number: u64) -> u32 {
     (number as u32).wrapping_mul(0x9e37_79b1)
 }

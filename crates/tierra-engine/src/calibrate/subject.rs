@@ -1,7 +1,7 @@
-//! What lookups are measured on: the largest structure of its kind, and values to look up there.
+//! What lookups are measured on: the largest structure of its kind, and values to look up in it.
 //!
-//! All values are made before anything is measured, and looked up once. By then the first ones are
-//! forgotten by the caches, and blocks and pages have been verified.
+//! All values are generated before the measurement and looked up once. By then the caches have dropped the first ones, and blocks
+//! and pages have been verified.
 
 use std::sync::Arc;
 
@@ -19,20 +19,20 @@ use crate::table::snapshot::Snapshot;
 
 /// Bytes of a key's entry in an index.
 const ENTRY_BYTES: u64 = 16;
-/// Columns of which cells are read.
+/// The most columns whose cells are read.
 const COLUMNS_MOST: usize = 64;
 
-/// Something to look into.
+/// A structure to measure.
 pub(super) struct Subject {
     /// Its name.
     pub(super) place: String,
-    /// Looks the values of a batch up, and says how many.
+    /// Looks up the values of a batch; returns their number.
     pub(super) look_up: LookUp,
 }
 
 type LookUp = Box<dyn FnMut(usize, &mut Lookups) -> Result<u64, CalibrateError>>;
 
-/// A number that looks random, and another one for each: the last steps of SplitMix64.
+/// A number that looks random, distinct for each input: the last steps of SplitMix64.
 pub(super) fn spread(number: u64) -> u64 {
     let mixed = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -51,7 +51,7 @@ impl Random {
 }
 
 impl Subject {
-    /// What these tables have, if it is large enough; the build side of a join belongs to no table.
+    /// The subject in these tables, if it is large enough; the build side of a join belongs to no table.
     pub(super) fn of(
         kind: LookupKind,
         speed: Speed,
@@ -68,7 +68,7 @@ impl Subject {
         found.map(|subject| subject.warmed(effort)).transpose()
     }
 
-    /// What these tables, made for it, have.
+    /// The subject in these scratch tables.
     pub(super) fn scratch(
         kind: LookupKind,
         speed: Speed,
@@ -98,7 +98,7 @@ fn sealed_rows(table: &Snapshot) -> u64 {
     table.version().segments.rows()
 }
 
-/// Sealed rows, as many as lookups.
+/// Sealed rows, one per lookup.
 fn some_rows(table: &Snapshot, count: usize, random: &mut Random) -> Vec<RowId> {
     let mut ends = Vec::with_capacity(table.segments().len());
     let mut rows = 0;
@@ -116,7 +116,7 @@ fn some_rows(table: &Snapshot, count: usize, random: &mut Random) -> Vec<RowId> 
     (0..count).map(row).collect()
 }
 
-/// Keys of the table that has most.
+/// Keys of the table with the most rows.
 fn keys(tables: &[Snapshot], effort: Effort) -> Result<Option<Subject>, CalibrateError> {
     let keyed = tables.iter().filter(|table| table.table().key().is_some());
     let Some((table, key)) = keyed
@@ -148,7 +148,7 @@ fn keys(tables: &[Snapshot], effort: Effort) -> Result<Option<Subject>, Calibrat
     }))
 }
 
-/// Cells of the table that has most of them in a tier.
+/// Cells of the table with the most of them in a tier.
 fn cells(tables: &[Snapshot], speed: Speed, effort: Effort) -> Option<Subject> {
     let columns = |table: &Snapshot| -> Vec<usize> {
         let columns = 0..table.table().spec().columns.len();
@@ -226,7 +226,7 @@ fn values(tables: &[Snapshot], kind: LookupKind, effort: Effort) -> Option<Subje
     })
 }
 
-/// Codes in the largest part of an inverted index, or the lists that they have there.
+/// Codes in the largest part of an inverted index, or their lists in it.
 fn postings(
     tables: &[Snapshot],
     kind: LookupKind,
@@ -284,7 +284,7 @@ fn postings(
     Ok(Some(Subject { place, look_up }))
 }
 
-/// Keys in the build side of a join, all of which are there.
+/// Keys in the build side of a join, all of which exist.
 fn join(effort: Effort) -> Subject {
     let numbers: Vec<u64> = (0..effort.rows / 2).map(spread).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

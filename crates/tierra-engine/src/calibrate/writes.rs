@@ -1,4 +1,4 @@
-//! Measuring how logs are written: every method of replication, on logs of the database's own tiers that hold nothing else.
+//! Measures how logs are written: every replication method, on empty logs in the database's own tiers.
 
 use tierra_memory::replication::{Member, Profile};
 use tierra_memory::{ExtentWriter, MediumKind};
@@ -6,13 +6,13 @@ use tierra_memory::{ExtentWriter, MediumKind};
 use super::{CalibrateError, Effort};
 use crate::database::Database;
 
-/// Room for the longest write that is measured, twice.
+/// Room for the longest measured write, twice.
 const LOG_BYTES_LEAST: u64 = 2 << 20;
 
 impl Database {
-    /// Measures every method of replication over copies in the tiers that are there, the first one's the master;
-    /// `None` where one is a file on a device: there a write waits for the kernel, whatever the method. `step` is
-    /// called as often as [`Profile::steps`] says of as many copies as there are tiers.
+    /// Measures every replication method over copies in the present tiers, the first one as master. `None` if one of them is a
+    /// file on a device: there a write waits for the kernel with every method. `step` is called as often as [`Profile::steps`]
+    /// says for as many copies as there are tiers.
     ///
     /// # Errors
     /// [`CalibrateError::Writes`]; nothing is left behind.
@@ -38,7 +38,7 @@ impl Database {
     }
 }
 
-/// Logs that nothing names, given back when this is dropped.
+/// Logs that no manifest names; freed on drop.
 struct Logs(Vec<Member>);
 
 impl Drop for Logs {

@@ -1,14 +1,14 @@
-//! The file that keeps a calibration.
+//! The file that stores a calibration.
 //!
 //! ```text
 //! key near off = 48 interleaved                  kind, tier, far memory emulated = size, mode
 //! cell far off = 32 interleaved
 //! cell far latency=300ns,misses=10,.. = 24 interleaved
 //! ```
-//! between the lines that every [`MeasuredFile`] has. Version 1 knew keys and cells only.
+//! between the lines that every [`MeasuredFile`] has. Version 1 had keys and cells only.
 //!
-//! Invariant: only a whole file that this machine wrote is believed; any other changes nothing but how
-//! fast lookups are, so the database opens without it, and says so once.
+//! Invariant: only a whole file that this machine wrote is used. The database opens without any other and logs that once; only
+//! the speed of lookups changes.
 
 use std::fmt::{Display, Write as _};
 use std::io;
@@ -25,20 +25,20 @@ const FILE: MeasuredFile = MeasuredFile {
     version: 2,
     len_max: 1 << 16,
 };
-/// What stands for no emulation, here and in SQL.
+/// The word for no emulation, here and in SQL.
 const OFF: &str = "off";
 
 impl Calibration {
-    /// Reads the calibration of the database in `dir`; `None` where it has none.
+    /// Reads the calibration of the database in `dir`; `None` if it has none.
     ///
     /// # Errors
-    /// [`MeasuredFileError`] where it must not be used.
+    /// [`MeasuredFileError`] if the file must not be used.
     pub fn read(dir: &Path) -> Result<Option<Calibration>, MeasuredFileError> {
         let entries = FILE.read(&dir.join(NAME), entry)?;
         Ok(entries.map(|entries| Calibration { entries }))
     }
 
-    /// The calibration that the database in `dir` is to use. One that it must not use is warned of.
+    /// The calibration for the database in `dir`. Logs a warning if the stored one must not be used.
     pub(crate) fn of_database(dir: &Path) -> Calibration {
         match Calibration::read(dir) {
             Ok(calibration) => calibration.unwrap_or_default(),
@@ -49,10 +49,10 @@ impl Calibration {
         }
     }
 
-    /// Writes it into the directory of a database, used from the next open on. Returns where.
+    /// Writes it into a database's directory, to be used from the next open on. Returns the path.
     ///
     /// # Errors
-    /// The system's; a calibration that was there before stays.
+    /// The system's; an existing calibration stays.
     pub fn write(&self, dir: &Path) -> io::Result<PathBuf> {
         let path = dir.join(NAME);
         let mut text = String::new();

@@ -1,9 +1,9 @@
-//! How records reach the copies of a log: by which of the replication methods on this machine, in these tiers.
+//! The replication method by which records reach the copies of a log, on this machine and in these tiers.
 //!
-//! Kept beside the calibration of lookups, as a [`Profile`]. Logs are written so from when the database is opened next; without it,
-//! or with that of another machine or version, by one fence behind all copies ([`TailLog`](crate::tail)'s own choice).
+//! Stored beside the calibration of lookups, as a [`Profile`], and used from the next open on. Without one of this machine and
+//! version, records are written with one fence after all copies ([`TailLog`](crate::tail)'s default).
 //!
-//! Invariant: a profile changes how fast rows are committed, never what is durable when they are.
+//! Invariant: a profile changes how fast rows are committed, never what is durable then.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tierra_memory::replication::{Composition, CopyBy, Master, Method, Profile, W
 
 const NAME: &str = "replication";
 
-/// How a record reaches all copies where nobody has measured: written to each, waited for once.
+/// The default without a measurement: written to each copy, with one wait.
 pub(crate) const LOG_METHOD: Method = Method::Always(Composition {
     waits: Waits::Once,
     master: Master::Pre,
@@ -20,21 +20,21 @@ pub(crate) const LOG_METHOD: Method = Method::Always(Composition {
     copy: CopyBy::Stores,
 });
 
-/// Keeps what was measured in the directory of a database, used from the next open on. Returns where.
+/// Stores a profile in a database's directory, to be used from the next open on. Returns the path.
 ///
 /// # Errors
-/// The system's; a profile that was there before stays.
+/// The system's; an existing profile stays.
 pub fn write_profile(profile: &Profile, dir: &Path) -> io::Result<PathBuf> {
     let path = dir.join(NAME);
     profile.write(&path)?;
     Ok(path)
 }
 
-/// How the logs of the database in `dir` are written; `None` where nobody measured. A profile that must not be
-/// used is warned of.
+/// How the logs of the database in `dir` are written; `None` without a measurement. Logs a warning if the profile must not be
+/// used.
 pub(crate) fn method_of(dir: &Path) -> Option<Method> {
     match Profile::read(&dir.join(NAME)) {
-        // A few thousand bytes for each time that a calibrated database is opened.
+        // A few thousand bytes for each open of a calibrated database.
         Ok(profile) => {
             profile.map(|profile| Method::Switched(Box::leak(Box::new(profile.switch()))))
         }

@@ -1,11 +1,10 @@
-//! What this machine's lookups gain from taking turns, measured and kept in the database's directory.
+//! How much this machine's lookups gain from interleaving, measured and stored in the database's directory.
 //!
-//! For each kind of lookup, each tier that it may lie in, and each far memory that was emulated: how many
-//! lookups should take turns, and whether that is cheaper than one after the other. Gates start with
-//! this ([`Calibration::gate`]) and go on measuring; without it they find out from the lookups that have to
-//! be run anyway. What was measured under one far memory says nothing about another.
+//! For each kind of lookup, each tier of its structure, and each emulated far memory: the group size, and whether interleaving is
+//! cheaper than one lookup after the other. Gates start with these values ([`Calibration::gate`]) and go on measuring; without
+//! them they learn from the lookups that run. A measurement under one far memory says nothing about another.
 //!
-//! Invariant: a calibration changes how fast lookups are, never what they find.
+//! Invariant: a calibration changes the speed of lookups, never their results.
 
 mod file;
 mod log_profile;
@@ -20,20 +19,18 @@ use tierra_memory::{GateStart, MemoryGate, Speed};
 pub use log_profile::write_profile;
 pub(crate) use log_profile::{LOG_METHOD, method_of};
 
-/// What is looked up. Kinds differ in how many lines a lookup touches one after the other, and in how much
-/// it computes in between.
+/// The kind of a lookup. Kinds differ in how many lines a lookup touches one after the other, and in the computation in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LookupKind {
-    /// A key in the index of a primary key: in a run, if it is far; in a copy of one or a hash table, if it is near.
+    /// A key in the index of a primary key: in a run if it is far; in a copy of a run or a hash table if it is near.
     Key,
-    /// A cell of a row: in a chunk, and then in a dictionary if the chunk holds codes. The tier is the
-    /// chunk's.
+    /// A cell of a row: in a chunk, and then in a dictionary if the chunk holds codes. The tier is the chunk's.
     Cell,
-    /// A number in a dictionary, level by level: it takes no group.
+    /// A number in a dictionary, level by level: it uses no group.
     Number,
     /// A string in a dictionary.
     Text,
-    /// A code in an inverted index: where its rows are listed.
+    /// A code in an inverted index: the position of its list.
     List,
     /// Such a list.
     Stretch,
@@ -66,7 +63,7 @@ impl LookupKind {
         }
     }
 
-    /// Of looking a value of this type up in its column's dictionary.
+    /// The kind of a lookup of a value of this type in its column's dictionary.
     pub(crate) fn in_dictionary(ty: LogicalType) -> LookupKind {
         match ty.physical() {
             Physical::Bytes => LookupKind::Text,
@@ -90,7 +87,7 @@ impl FromStr for LookupKind {
     }
 }
 
-/// What was measured of the lookups of one kind in one tier.
+/// The measurements for lookups of one kind in one tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct GateCalibration {
     pub(crate) kind: LookupKind,
@@ -98,7 +95,7 @@ pub(crate) struct GateCalibration {
     pub(crate) start: GateStart,
 }
 
-/// With what gates start.
+/// The initial values of gates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration {
     entries: Vec<GateCalibration>,
@@ -109,14 +106,14 @@ impl Calibration {
         Self { entries }
     }
 
-    /// A gate before lookups of a kind in a structure of a tier.
+    /// A gate for lookups of a kind in a structure of a tier.
     pub fn gate(&self, kind: LookupKind, speed: Speed) -> MemoryGate {
         let of_both = |entry: &&GateCalibration| (entry.kind, entry.speed) == (kind, speed);
         let starts = self.entries.iter().filter(of_both).map(|entry| entry.start);
         MemoryGate::new(starts.collect())
     }
 
-    /// A gate before a column's dictionary.
+    /// A gate for a column's dictionary.
     pub(crate) fn dictionary_gate(&self, ty: LogicalType) -> Arc<MemoryGate> {
         Arc::new(self.gate(LookupKind::in_dictionary(ty), Speed::Near))
     }

@@ -1,8 +1,8 @@
-//! A directory that was copied, restored or moved becomes a database of its own.
+//! Turns a directory that was copied, restored or moved into a database of its own.
 //!
-//! What lies in pools outside of the directory, which belong to the original, is copied into pools in it. Then the directory file is
-//! replaced, which names a new database, these pools, and what the manifests in them are still called by; then the manifests are
-//! published anew. So whatever is cut short leaves the copy as it was, or a database that finishes its adoption when it is opened.
+//! Pools outside of the directory belong to the original: they are copied into the directory. Then the directory file is
+//! replaced; it names a new database, these pools, and the former names that their manifests use. Then the manifests are
+//! published anew. So an interruption leaves the copy unchanged, or a database that finishes its adoption when it is opened.
 //!
 //! Invariant: no byte of a pool that belongs to another directory is written.
 
@@ -22,33 +22,32 @@ use crate::storage::directory::{self, Home, State, TierLine, TierState, io_error
 use crate::storage::lock::DirectoryLock;
 use crate::storage::options::DatabaseOptions;
 
-/// How a directory is adopted.
+/// Options of an adoption.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdoptOptions {
-    /// Lets it keep pools of a directory that is not there any more: this is that one, moved to another file system.
+    /// Takes over the pools of a directory that no longer exists: that directory was moved here from another file system.
     pub take: bool,
-    /// Goes on from what is there although something newer is known to be missing: that is lost for good then.
+    /// Continues from the present state although a newer one is known to be missing; the newer one is then lost permanently.
     pub stale: bool,
-    /// Where pools lie that were moved, by their tiers' names; with a directory file that is lost, all that lie outside.
+    /// Paths of moved pools by tier name; if the directory file is lost, of all pools outside of the directory.
     pub pools: Vec<(String, PathBuf)>,
 }
 
-/// What was done.
+/// The result of an adoption.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adopted {
-    /// Tiers whose pools were copied, and where they lie now.
+    /// Tiers whose pools were copied, and the paths of the copies.
     pub copied: Vec<(String, PathBuf)>,
-    /// Tiers whose pools belong to this directory from now on.
+    /// Tiers whose pools now belong to this directory.
     pub taken: Vec<(String, PathBuf)>,
 }
 
 impl Database {
-    /// Makes a copied, restored or moved directory a database of its own, with an identity and pools of its own. The original has to
-    /// be closed meanwhile. Interrupted, it is to be called again. Blocks.
+    /// Makes a copied, restored or moved directory a database with an identity and pools of its own. The original must be closed
+    /// meanwhile. Call it again after an interruption. Blocks.
     ///
-    /// # Errors
-    /// [`OpenError`]: what is wrong with the copy is so still.
+    /// # Errors [`OpenError`]: any defect of the copy remains.
     pub fn adopt(
         dir: &Path,
         options: &DatabaseOptions,
@@ -75,13 +74,13 @@ impl Database {
             adopted = take_over(&mut home, options, how)?;
         }
         drop(lock);
-        // Opening publishes what the directory says by now.
+        // Opening publishes what the directory file now says.
         drop(Self::open(dir, options)?);
         Ok(adopted)
     }
 }
 
-/// Copies pools, and has the directory name the copies.
+/// Copies pools and names the copies in the directory file.
 fn take_over(
     home: &mut Home,
     options: &DatabaseOptions,
@@ -98,7 +97,7 @@ fn take_over(
         next.lineage = None;
     }
     let recorder = options.recorder.as_ref();
-    // As it would be opened, were all pools its own.
+    // The database is opened as if all pools were its own.
     let mut moved = Home::without_file(&dir, recorder, next.clone());
     let here = directory::home_of(&dir).map_err(io_error(&dir))?;
     let mut adopted = Adopted::default();
@@ -122,7 +121,7 @@ fn take_over(
         tier.path = PathBuf::from(&copy);
         adopted.copied.push((tier.name.clone(), dir.join(copy)));
     }
-    // What cannot be opened is not adopted.
+    // A database that cannot be opened is not adopted.
     next.former = Some(next.database);
     moved = Home::without_file(&dir, recorder, next.clone());
     let access = Access {
@@ -146,28 +145,28 @@ fn take_over(
     Ok(adopted)
 }
 
-/// Removes copies that are of no use.
+/// Removes unused copies.
 fn forget(dir: &Path, adopted: &Adopted) {
     for (_, path) in &adopted.copied {
         debug_assert!(path.starts_with(dir));
         if let Err(error) = fs::remove_file(path) {
-            tracing::warn!(path = %path.display(), %error, "a copy that is of no use stays");
+            tracing::warn!(path = %path.display(), %error, "an unused copy could not be removed");
         }
     }
 }
 
-/// Copies a pool into the directory, durably; the copy's name there.
+/// Copies a pool into the directory, durably; returns the copy's name there.
 fn copy_pool(dir: &Path, tier: &TierLine, from: &Path) -> Result<String, OpenError> {
     let read_only = PoolOptions {
         read_only: true,
         ..PoolOptions::default()
     };
-    // No writer has it open.
+    // The pool is not open for writing.
     let original = Pool::open(from, &read_only)?;
     let new = dir.join(format!("{}.pool.adopting", tier.name));
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io_error(&new)(error)),
-        // Of an adoption that was interrupted.
+        // Left by an interrupted adoption.
         _ => {}
     }
     let copied = copy_file(from, &new).and_then(|()| {
@@ -186,7 +185,7 @@ fn copy_pool(dir: &Path, tier: &TierLine, from: &Path) -> Result<String, OpenErr
     });
     drop(original);
     copied.map_err(|source| {
-        // The first error is the one to tell.
+        // Report the first error.
         let _ = fs::remove_file(&new);
         OpenError::from(PoolError::Io {
             path: new,

@@ -1,4 +1,4 @@
-//! What of each table's copies is there: as `tierra_replicas` tells it.
+//! The state of each table's copies: the rows of `tierra_replicas`.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use crate::storage::extent::OwnedExtent;
 use crate::table::catalog::Catalog;
 use crate::table::requests::{Request, Requests, TableExtents};
 
-/// What a tier has of a table, or of a column that has tiers of its own.
+/// A tier's copies of a table, or of a column with a placement of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyInfo {
     /// The table.
     pub table: String,
-    /// The column; `None`: of everything that no column has to itself.
+    /// The column; `None`: all columns without a placement of their own.
     pub column: Option<String>,
-    /// Which of the copies it is; 1 is the master.
+    /// The copy's number; 1 is the master.
     pub number: u64,
     /// The tier's name.
     pub tier: String,
-    /// Whether that is missing.
+    /// Whether the tier is missing.
     pub is_missing: bool,
-    /// Extents that have a copy there.
+    /// Extents that have a copy in the tier.
     pub extents: u64,
-    /// Bytes of these.
+    /// Bytes of these extents.
     pub bytes: u64,
-    /// Whether it is all of them; if not, the others are being made, or wait for a tier.
+    /// Whether all extents have a copy there; if not, the others are being made, or wait for a tier.
     pub is_complete: bool,
 }
 
-/// The copies of all tables, by name, in the order of their tiers.
+/// The copies of all tables, ordered by table name and then as placed.
 pub(crate) fn list(
     storage: &Storage,
     requests: &Requests,
@@ -71,7 +71,7 @@ pub(crate) fn list(
     Ok(all)
 }
 
-/// Of these extents those that have a copy in a tier, there or missing.
+/// Those of the extents that have a copy in a tier, present or missing.
 fn copies_in<'a>(
     stored: Option<&'a TableExtents>,
     wanted: &[ExtentId],
@@ -87,7 +87,7 @@ fn copies_in<'a>(
         .collect()
 }
 
-/// The extents that hold a column with tiers of its own, or everything else.
+/// The extents of a column with a placement of its own, or of everything else.
 fn extents_of(
     entry: &TableEntry,
     placement: &ReplicaPlacement,

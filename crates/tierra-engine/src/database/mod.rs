@@ -1,7 +1,7 @@
 //! A database: a directory with a pool, opened by one process at a time.
 //!
-//! Invariant: opening changes nothing on disk before everything about the directory is believed,
-//! and what is open holds exactly what was committed.
+//! Invariant: opening changes nothing on disk before the whole directory has been checked, and an open database holds exactly
+//! what was committed.
 
 pub(crate) mod adopt;
 pub(crate) mod copies;
@@ -39,35 +39,34 @@ use crate::tiering::mover::Mover;
 use crate::tiering::objects::{self, ColumnPlacement};
 use crate::write::writer::{Published, Unsettled, Writer};
 
-/// One kind of memory that a database uses.
+/// A kind of memory that a database uses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierInfo {
     /// Unique in the database.
     pub name: String,
     /// Near or far.
     pub speed: Speed,
-    /// What a pool lies on; `None` for memory that is not durable.
+    /// The pool's medium; `None` for memory that is not durable.
     pub medium: Option<MediumKind>,
-    /// What its content survives; `None`: nothing.
+    /// The failures that the content survives; `None`: none.
     pub durability: Option<Durability>,
-    /// The most bytes it may take; of near memory, by copies of chunks and indexes
-    /// ([`DatabaseOptions::near_memory_bytes`]).
+    /// Capacity; for near memory, the limit of the copies of chunks and indexes ([`DatabaseOptions::near_memory_bytes`]).
     pub capacity_bytes: u64,
-    /// Bytes taken; of near memory, by these copies.
+    /// Bytes in use; for near memory, by these copies.
     pub used_bytes: u64,
-    /// Of near memory, bytes beside the copies, which nothing limits: dictionaries, chunk headers, the near part of key
-    /// indexes, and tails. `None` for a pool.
+    /// Bytes of near memory besides the copies, without a limit: dictionaries, chunk headers, the near part of key indexes,
+    /// and tails. `None` for a pool.
     pub always_near_bytes: Option<u64>,
-    /// Bytes of the pages that back it; `None` where they differ.
+    /// Size of the pages that back it; `None` if the sizes differ.
     pub page_size_bytes: Option<usize>,
-    /// What was written to the pool, and why, and found there, since the database was opened.
+    /// Bytes written to the pool by purpose, and faults found in it, since the database was opened.
     pub counters: Option<Counters>,
-    /// Bytes written to the pool for each byte of rows that the database has taken since; `None` before it has any.
+    /// Bytes written to the pool per byte of rows added since the open; `None` before the first rows.
     pub write_amplification: Option<f64>,
 }
 
 impl TierInfo {
-    /// All that was written to the pool since the database was opened.
+    /// Totals of the bytes written to the pool since the database was opened.
     pub fn written(&self) -> Option<Written> {
         let counters = self.counters?;
         let causes = [
@@ -91,13 +90,13 @@ pub struct Database {
     catalog: Arc<Catalog>,
     writer: Mutex<Option<JoinHandle<()>>>,
     scrubber: Scrubber,
-    /// Where there is one.
+    /// `None` with a recorder.
     mover: Option<Mover>,
     given_up: Vec<(String, u64)>,
 }
 
 impl Database {
-    /// Starts what an open database needs.
+    /// Starts the threads of an open database.
     pub(crate) fn start(options: &DatabaseOptions, opened: Opened) -> Result<Arc<Self>, OpenError> {
         let Opened {
             home,
@@ -166,7 +165,7 @@ impl Database {
             }
             tables.push(opened);
         }
-        // Near copies come one segment at a time, between requests, so that opening stays fast.
+        // Near copies are made one segment at a time, between requests, so that opening stays fast.
         for table in tables
             .iter()
             .filter(|table| table.check_available().is_ok())
@@ -176,13 +175,13 @@ impl Database {
             table.ask_for_near_copies(current.segments.iter().map(|segment| segment.id()));
         }
         tables.iter().for_each(|table| table.ask_for_index_copies());
-        // Copies of what was written while a tier was missing, or that were damaged.
+        // Restores copies that a tier missed while it was missing, or that are damaged.
         tables.iter().for_each(|table| table.ask_to_heal());
         let catalog = Arc::new(Catalog::new(tables));
         storage.losses().log.know(&catalog);
         let told = requests.clone();
         storage.losses().listen(move || told.send(Request::Losses));
-        // Of pages that were lost while it was opened.
+        // Handles pages that were lost during the open.
         storage.note_losses();
         let mut writer = Writer::new(
             storage.clone(),
@@ -200,13 +199,13 @@ impl Database {
         let thread = std::thread::Builder::new().name("tierra-writer".to_owned());
         let thread = thread.spawn(move || writer.run(&queue));
         let thread = thread.map_err(|source| OpenError::Io { path: dir, source })?;
-        // What is recorded is what a power cut would leave of the database's own writes.
+        // A recording contains only the database's own writes: the scrubber only restores what was lost.
         let pace = match options.recorder {
             None => options.scrub_bytes_per_s.unwrap_or(SCRUB_BYTES_PER_S),
             Some(_) => 0,
         };
         let pace = if is_read_only { 0 } else { pace };
-        // Nor does a recording depend on when something was read.
+        // A recording must not depend on when something was read: the mover is off.
         let is_recorded = options.recorder.is_some();
         let mover = (!is_recorded)
             .then(|| Mover::start(storage.clone(), requests.clone(), catalog.clone()));
@@ -221,7 +220,7 @@ impl Database {
         }))
     }
 
-    /// Names of all tables, sorted.
+    /// The names of all tables, sorted.
     pub fn tables(&self) -> Vec<String> {
         self.catalog.names()
     }
@@ -240,7 +239,7 @@ impl Database {
         self.create_table_in(spec, Replicas::default())
     }
 
-    /// The same with copies in given tiers.
+    /// As [`Database::create_table`], with copies in given tiers.
     ///
     /// # Errors
     /// As [`Database::create_table`], and [`TableError::Replicas`].
@@ -256,18 +255,16 @@ impl Database {
         })?
     }
 
-    /// Begins a table that appears with its first rows, when [`Table::append`] or
-    /// [`Loader::finish`](crate::Loader::finish) commits them, both in one manifest: until then
-    /// nobody else sees it, and whatever happens leaves nothing of it. Blocks.
+    /// Begins a table that appears with its first rows: [`Table::append`] or [`Loader::finish`](crate::Loader::finish) commits
+    /// both in one manifest. Until then the table is invisible to others, and a failure or crash leaves nothing of it. Blocks.
     ///
-    /// # Errors
-    /// As [`Database::create_table`]. Where the name is taken later, committing fails with
+    /// # Errors As [`Database::create_table`]. If the name is taken later, the commit fails with
     /// [`StorageError::Created`](crate::StorageError::Created).
     pub fn begin_table(&self, spec: TableSpec) -> Result<Arc<Table>, TableError> {
         self.begin_table_in(spec, Replicas::default())
     }
 
-    /// The same with copies in given tiers.
+    /// As [`Database::begin_table`], with copies in given tiers.
     ///
     /// # Errors
     /// As [`Database::begin_table`], and [`TableError::Replicas`].
@@ -283,11 +280,11 @@ impl Database {
         })?
     }
 
-    /// Adds a tier with a new, empty pool; durable on return. From then on tables can have copies there
-    /// ([`Table::set_replicas`]), and the manifest has one. Blocks.
+    /// Adds a tier with a new, empty pool; durable on return. Tables can then have copies in it ([`Table::set_replicas`]), and it
+    /// holds a copy of the manifest. Blocks.
     ///
     /// # Errors
-    /// [`TierError`]: the name is taken, or the pool cannot be made there.
+    /// [`TierError`]: the name is taken, or the pool cannot be made.
     pub fn add_tier(&self, name: &str, pool: &Path) -> Result<(), TierError> {
         let pool = std::path::absolute(pool).map_err(|source| TierError::Io {
             path: pool.to_owned(),
@@ -300,8 +297,7 @@ impl Database {
         })?
     }
 
-    /// Forgets a tier that no table is to have copies in, there or missing; durable on return. Its file stays where it
-    /// is. Blocks.
+    /// Removes a tier, present or missing, in which no table is to have copies; durable on return. Its file stays. Blocks.
     ///
     /// # Errors
     /// [`TierError`].
@@ -314,25 +310,24 @@ impl Database {
 
     /// Drops a table; durable on return. Snapshots of it stay readable. Blocks.
     ///
-    /// # Errors
+    /// [`TableError`]: there is no such table, or the pool failed.
     /// [`TableError`]: there is none, or the pool failed.
     pub fn drop_table(&self, name: &str) -> Result<(), TableError> {
         self.drop_tables(&[name])
     }
 
-    /// Drops tables, all of them or none, as [`Database::drop_table`] does. One that is named twice is dropped once.
+    /// Drops tables as [`Database::drop_table`] does, all of them or none. A table that is named twice is dropped once.
     ///
     /// # Errors
-    /// [`TableError`]: one of them is not there, or the pool failed; then all are there that were.
+    /// [`TableError`]: a table does not exist, or the pool failed; no table is dropped then.
     pub fn drop_tables(&self, names: &[impl AsRef<str>]) -> Result<(), TableError> {
         let names = names.iter().map(|name| name.as_ref().to_owned());
         let names = names.collect();
         self.requests.ask(|reply| Request::Drop { names, reply })?
     }
 
-    /// Waits until rows committed so far have their indexes and near copies, these as far as the budget
-    /// goes. Both are made in the background after a load, a merge and an open; a measurement should
-    /// not meet them.
+    /// Waits until the rows committed so far have their indexes, and their near copies as far as the budget goes. Both are made
+    /// in the background after a load, a merge and an open; call this before a measurement.
     ///
     /// # Errors
     /// [`TableError::Storage`], if the writer has failed.
@@ -340,7 +335,7 @@ impl Database {
         Ok(self.requests.ask(|reply| Request::Wait { reply })?)
     }
 
-    /// Where columns are read, and how much that matters, by the tables' names and the columns' order.
+    /// For each column, where it is read and how much that matters, ordered by table name and column.
     pub fn placements(&self) -> Vec<ColumnPlacement> {
         let tables = self.catalog.tables();
         let of_table = |table: &Arc<Table>| objects::placements(table.spec(), &table.current());
@@ -352,7 +347,7 @@ impl Database {
         &self.catalog
     }
 
-    /// Bytes of near memory that dictionaries, chunk headers, key indexes and tails take.
+    /// Bytes of near memory in dictionaries, chunk headers, key indexes and tails.
     fn always_near_bytes(&self) -> u64 {
         let tables = self.catalog.tables();
         let near = tables
@@ -361,13 +356,13 @@ impl Database {
         near.sum()
     }
 
-    /// All bytes of near memory that it takes: copies, and what is always near. Cheaper than [`Database::tiers`], which asks the
-    /// kernel about every mapping.
+    /// Bytes of near memory in use: copies, and what is always near. Cheaper than [`Database::tiers`], which asks the kernel
+    /// about every mapping.
     pub fn near_bytes(&self) -> u64 {
         self.storage.near.used() + self.always_near_bytes()
     }
 
-    /// The memory it uses, near first.
+    /// The memory in use, near first.
     pub fn tiers(&self) -> Vec<TierInfo> {
         let copies = &self.storage.near;
         let near = TierInfo {
@@ -403,9 +398,9 @@ impl Database {
         std::iter::once(near).chain(pools).collect()
     }
 
-    /// Reads every copy of everything and compares it with its checksum; what is damaged is repaired from another copy, unless
-    /// the options say otherwise. `progress` is told the bytes read so far, of [`Database::scrub_bytes`]. Queries and appends
-    /// go on meanwhile. Blocks.
+    /// Reads every copy of everything, compares it with its checksum, and repairs what is damaged from another copy, unless the
+    /// options disable that. `progress` receives the bytes read so far, of [`Database::scrub_bytes`]. Queries and appends go on
+    /// meanwhile. Blocks.
     ///
     /// # Errors
     /// [`TableError::Storage`], if the database is closed.
@@ -423,12 +418,12 @@ impl Database {
         )
     }
 
-    /// How often what is read of it is checked, to ask for or to change.
+    /// How often reads are checked; can be read and changed.
     pub fn read_checks(&self) -> &ReadChecks {
         &self.storage.losses().checks
     }
 
-    /// What of each table's copies is there, by the tables' names.
+    /// The copies of each table, by table name.
     ///
     /// # Errors
     /// [`TableError::Storage`], if the database is closed.
@@ -436,7 +431,7 @@ impl Database {
         Ok(copies::list(&self.storage, &self.requests, &self.catalog)?)
     }
 
-    /// Tables, and columns of tables, that cannot be read as they are, each with the reason.
+    /// Tables and columns that cannot be read at present, each with the reason.
     pub fn unavailable(&self) -> Vec<UnavailableError> {
         let tables = self.catalog.tables();
         let lacking = tables
@@ -445,23 +440,23 @@ impl Database {
         lacking.collect()
     }
 
-    /// Tables with the number of commits that were given up, or would be, by going back to the version that it was opened with
-    /// ([`DatabaseOptions::to_version`]). Tables that came later are not named: nothing tells of them.
+    /// Tables, and how many of their commits were given up, or would be, by going back to the version that was opened
+    /// ([`DatabaseOptions::to_version`]). Tables that were created later are not listed: no record of them is left.
     pub fn given_up(&self) -> &[(String, u64)] {
         &self.given_up
     }
 
-    /// Where the scrubber in the background is.
+    /// Progress of the background scrubber.
     pub fn scrub_progress(&self) -> ScrubProgress {
         self.scrubber.progress()
     }
 
-    /// How fast that one walks, to ask for or to change.
+    /// The pace of the background scrubber; can be read and changed.
     pub fn scrub_pace(&self) -> &ScrubPace {
         self.scrubber.pace()
     }
 
-    /// Bytes that [`Database::scrub`] is going to read.
+    /// Bytes that [`Database::scrub`] will read.
     ///
     /// # Errors
     /// As [`Database::scrub`].
@@ -469,17 +464,17 @@ impl Database {
         scrub::total_bytes(&self.requests)
     }
 
-    /// What was found wrong with stored bytes since the database was opened, the newest last, and how much in all: the list
-    /// keeps the last 1,000.
+    /// Faults found in stored bytes since the database was opened, the newest last, and their totals. The list keeps the last
+    /// 1,000.
     pub fn faults(&self) -> (Vec<Fault>, FaultTotals) {
         self.storage.losses().log.read()
     }
 
-    /// Makes all copies that tables should have and lack, as far as tiers are there, as happens in the background
-    /// after an open. Blocks.
+    /// Makes all missing copies of tables, as far as the tiers are present. This also happens in the background after an open.
+    /// Blocks.
     ///
     /// # Errors
-    /// [`TableError::Storage`]: the copies made so far are there.
+    /// [`TableError::Storage`]: the copies made so far remain.
     pub fn make_copies(&self) -> Result<(), TableError> {
         for name in self.tables() {
             if let Some(table) = self.table(&name) {
@@ -490,7 +485,7 @@ impl Database {
         Ok(())
     }
 
-    /// Tiers that are known and not there, each with what was found instead.
+    /// Known tiers that are missing, each with what was found instead.
     pub fn missing_tiers(&self) -> Vec<(String, String)> {
         let tiers = self.storage.tiers();
         let missing = tiers.missing.iter();
@@ -499,36 +494,36 @@ impl Database {
             .collect()
     }
 
-    /// Why nothing can be written; `None` where it can.
+    /// Why the database is read-only; `None` if it can be written.
     pub fn read_only(&self) -> Option<&str> {
         self.storage.read_only()
     }
 
-    /// The pools of the tiers that are there, the first one's first.
+    /// The pools of the tiers that are present, the first tier's first.
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
         let tiers = self.storage.tiers();
         let pools = tiers.open.iter().map(|tier| tier.pool.clone());
         pools.collect()
     }
 
-    /// What it was opened with: gates of its lookups start so.
+    /// The calibration that the database was opened with: the gates of lookups start with it.
     pub fn calibration(&self) -> &Arc<Calibration> {
         &self.storage.calibration
     }
 
-    /// The pool of the first tier that is there.
+    /// The pool of the first tier that is present.
     pub(crate) fn first_pool(&self) -> Arc<Pool> {
         let tiers = self.storage.tiers();
         let first = tiers.open.first().expect("a database is read from a tier");
         first.pool.clone()
     }
 
-    /// Answers what was asked so far and stops writing: appends and loads fail from now on. What
-    /// was committed is durable already. Dropping the database does the same.
+    /// Answers the requests made so far and stops writing: later appends and loads fail. Committed rows are durable already.
+    /// Dropping the database does the same.
     pub fn close(&self) {
         self.scrubber.close();
         self.mover.iter().for_each(Mover::close);
-        // No panic can leave the option half taken.
+        // A panic cannot leave the option half taken.
         let writer = self
             .writer
             .lock()
@@ -552,7 +547,7 @@ impl Drop for Database {
     }
 }
 
-/// What was found of a database that is about to be open.
+/// The state of a database that is about to be opened.
 pub(crate) struct Opened {
     pub(crate) home: Home,
     pub(crate) lock: DirectoryLock,

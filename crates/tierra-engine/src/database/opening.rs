@@ -1,7 +1,7 @@
-//! Databases are created and opened.
+//! Creating and opening databases.
 //!
-//! Invariant: the directory says that a database is being created before anything of it is made, and that it is there once its first
-//! manifest is published. Until then nothing was ever stored, and creation goes on where it stopped.
+//! Invariant: the directory file says "creating" before anything of the database is made, and "ready" once its first manifest
+//! is published. Until then nothing was ever stored, and an interrupted creation continues where it stopped.
 
 use std::fs;
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::storage::tiers::{FIRST_NAME, Tiers};
 use crate::write::writer::{Published, Unsettled};
 
 impl Database {
-    /// Creates a database in a directory that is empty or does not exist, or goes on with a creation that was interrupted.
+    /// Creates a database in a directory that is empty or does not exist, or continues an interrupted creation.
     ///
     /// # Errors
-    /// [`OpenError`]; nothing is left behind then.
+    /// [`OpenError`]; nothing is left behind.
     pub fn create(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
         let near = database::near_memory(options)?;
         let exists = || OpenError::Exists {
@@ -32,7 +32,7 @@ impl Database {
         match begun(dir, options)? {
             None if !directory::is_vacant(dir)? => return Err(exists()),
             Some(home) if home.file().state == State::Ready => return Err(exists()),
-            // It may have got as far as its first manifest.
+            // The creation may have reached its first manifest.
             Some(_) => match Self::open(dir, options) {
                 Err(OpenError::Unfinished { .. }) => {}
                 opened => return opened,
@@ -88,7 +88,7 @@ impl Database {
         )
     }
 
-    /// The first tier, whose pool is new, and the manifest that it is about to publish.
+    /// The first tier with its new pool, and the manifest to be published first.
     fn make_first(
         home: &mut Home,
         options: &DatabaseOptions,
@@ -120,17 +120,16 @@ impl Database {
         Ok((tiers, first))
     }
 
-    /// Opens the database in a directory: to read it alone, where its file system or its owner lets nothing else be done. Nothing
-    /// is published by that, and by reading.
+    /// Opens the database in a directory. If the file system or the permissions forbid writing, it is opened read-only; then
+    /// nothing is published.
     ///
-    /// # Errors
-    /// [`OpenError`]: no such directory, no database, open elsewhere, of another format, truncated or damaged, a copy that has not been
-    /// adopted, without some of its tiers. Nothing is changed then.
+    /// # Errors [`OpenError`]: no such directory, no database, open elsewhere, of another format, truncated or damaged, a copy
+    /// that has not been adopted, tiers missing. Nothing is changed then.
     pub fn open(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
         found(dir, options)?;
         let near = database::near_memory(options)?;
         let lock = DirectoryLock::acquire_to_open(dir, options.read_only)?;
-        // It may have been changed before it was locked.
+        // The directory may have changed before it was locked.
         let home = found(dir, options)?;
         let read_only = lock.read_only().is_some();
         if !read_only {
@@ -168,7 +167,7 @@ impl Database {
         )
     }
 
-    /// Opens the database, or creates it where there is nothing yet.
+    /// Opens the database, or creates it if there is none.
     ///
     /// # Errors
     /// As [`Database::create`] and [`Database::open`].
@@ -181,7 +180,7 @@ impl Database {
     }
 }
 
-/// What the directory says, if there is one that says something.
+/// The directory file, if there is one with content.
 fn begun(dir: &Path, options: &DatabaseOptions) -> Result<Option<Home>, OpenError> {
     match Home::read(dir, options.recorder.as_ref()) {
         Err(OpenError::Missing { .. }) => Ok(None),
@@ -189,7 +188,7 @@ fn begun(dir: &Path, options: &DatabaseOptions) -> Result<Option<Home>, OpenErro
     }
 }
 
-/// What the directory of a database says, or else what its pools say.
+/// The content of a database's directory file, or what its pools say if the file is lost.
 pub(crate) fn found(dir: &Path, options: &DatabaseOptions) -> Result<Home, OpenError> {
     let read = Home::read(dir, options.recorder.as_ref());
     if let Ok(None) | Err(OpenError::DirectoryFile { .. }) = &read

@@ -1,11 +1,10 @@
-//! The dictionaries of a table while codes are given out: one builder per column, shared by all
-//! loads and seals under way.
+//! The dictionaries of a table while codes are given out: one builder per column, shared by all running loads and seals.
 //!
-//! Codes are only ever appended within a generation, so chunks that are encoded at the same time
-//! agree, whichever commits first: a commit publishes every value that has a code by then. A merge,
-//! which starts a new generation, is kept apart from encoding by the table's gate.
+//! Within a generation codes are only appended, so chunks that are encoded at the same time agree regardless of the commit order:
+//! a commit publishes every value that has a code by then. A merge starts a new generation; the table's gate keeps it apart from
+//! encoding.
 //!
-//! Invariant: the codes given out for a column are those of its published dictionary, continued.
+//! Invariant: the codes given out for a column continue those of its published dictionary.
 
 pub(crate) mod published;
 
@@ -25,13 +24,13 @@ use crate::storage::extent::{OwnedExtent, Owner};
 
 /// A column's first generation.
 const FIRST_GENERATION: u64 = 1;
-/// With more delta images than this they are written anew, as one.
+/// If there are more delta images they are rewritten as one.
 const DELTAS_MOST: usize = 64;
 const LINE: usize = 64;
 
 #[derive(Debug, Default)]
 struct Column {
-    /// What was known when the builder was last finished.
+    /// The dictionary when the builder was last finished.
     frozen: Option<Arc<Dictionary>>,
     /// Continues `frozen`.
     builder: Option<DictionaryBuilder>,
@@ -53,11 +52,11 @@ pub(crate) struct TableDictionaries {
     calibration: Arc<Calibration>,
 }
 
-/// Dictionaries of a table as they are to be published.
+/// Dictionaries of a table to be published.
 pub(crate) struct Images {
     pub(crate) dictionaries: Dictionaries,
     pub(crate) entries: Vec<Option<DictionaryEntry>>,
-    /// Extents that hold images the manifest did not name before.
+    /// Extents with images that the manifest does not name yet.
     pub(crate) extents: Vec<Arc<OwnedExtent>>,
 }
 
@@ -75,14 +74,14 @@ impl TableDictionaries {
         }
     }
 
-    // A panic while planning leaves values without rows at worst, which do no harm.
+    // A panic while planning leaves at worst values without rows, which is harmless.
     fn lock(&self, column: usize) -> MutexGuard<'_, Column> {
         self.columns[column]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Plans a chunk of a column, with the column's dictionary where that is worth it.
+    /// Plans a chunk of a column, with the column's dictionary if that pays.
     pub(crate) fn plan(
         &self,
         at: usize,
@@ -101,12 +100,12 @@ impl TableDictionaries {
         ChunkPlan::new(spec.ty, values, spec.encoding, Some(builder))
     }
 
-    /// Every code given out so far.
+    /// All codes given out so far.
     pub(crate) fn current(&self, column: usize) -> Option<Arc<Dictionary>> {
         self.lock(column).freeze()
     }
 
-    /// Forgets values that were never published. Nobody may be encoding.
+    /// Forgets values that were never published. No rows may be being encoded.
     pub(crate) fn reset(&self, published: &Dictionaries) {
         for (column, published) in published.iter().enumerate() {
             *self.lock(column) = Column {
@@ -116,8 +115,8 @@ impl TableDictionaries {
         }
     }
 
-    /// Durable images of all codes given out so far, as far as `entry` has none. `before` are the
-    /// dictionaries that the entry's images hold.
+    /// Makes durable images of all codes given out so far that `entry` has no images of. `before` are the dictionaries that the
+    /// entry's images hold.
     pub(crate) fn images(
         &self,
         storage: &Storage,
@@ -161,11 +160,11 @@ impl TableDictionaries {
     }
 }
 
-/// A normalized key that is to be written: made only then, because those of a thousand columns take as much
-/// memory as their dictionaries do.
+/// A dictionary image to be written. It is made only then, because the images of a thousand columns take as much memory as their
+/// dictionaries.
 struct Image {
     dictionary: Arc<Dictionary>,
-    /// The first code of a piece of delta; none where it is the main part.
+    /// The first code of a piece of delta; `None` for the main part.
     delta_from: Option<usize>,
 }
 
@@ -199,7 +198,7 @@ impl Image {
     }
 }
 
-/// Images that go into one extent. Until it is written their places name no extent.
+/// Images that go into one extent. Their places name no extent until it is written.
 #[derive(Default)]
 pub(crate) struct ImageExtent {
     images: Vec<Image>,
@@ -236,7 +235,7 @@ impl ImageExtent {
         }
     }
 
-    /// Writes the images, and says in `entries` where.
+    /// Writes the images, and records their places in `entries`.
     pub(crate) fn write(
         self,
         storage: &Storage,

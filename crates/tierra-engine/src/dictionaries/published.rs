@@ -1,6 +1,6 @@
 //! The dictionaries of a table as of one commit.
 //!
-//! Invariant: immutable, and shared by all versions that have the same codes.
+//! Invariant: immutable, and shared by all versions with the same codes.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use self_cell::self_cell;
 use tierra_column::{Decoder, Dictionary};
 
-/// Dictionaries by column; `None` where no chunk uses one. Beside them their decoders, in a row, so
-/// that a lookup of a cell touches nothing else of a dictionary.
+/// Dictionaries by column; `None` if no chunk uses one. Their decoders are stored in a row, so that a lookup of a cell touches
+/// nothing else of a dictionary.
 #[derive(Clone)]
 pub(crate) struct Dictionaries(Arc<DecodersCell>);
 

@@ -31,7 +31,7 @@ pub enum InputError {
         /// Arrow type of the batch.
         found: DataType,
     },
-    /// NULL where none is allowed.
+    /// NULL in a NOT NULL column.
     #[error("table {table:?}, column {column:?} is NOT NULL, row {row} is NULL")]
     Null {
         /// The table.
@@ -41,16 +41,16 @@ pub enum InputError {
         /// First such row of the batch, or of the source of columns.
         row: usize,
     },
-    /// A source of columns gave more or fewer values than it has rows.
+    /// A source of columns returned more or fewer values than it has rows.
     #[error("table {table:?}, column {column:?}: {found} values for {expected} rows")]
     RowCount {
         /// The table.
         table: String,
         /// The column.
         column: String,
-        /// Rows asked for.
+        /// Rows requested.
         expected: u64,
-        /// Values given.
+        /// Values returned.
         found: u64,
     },
     /// A number with too many digits.
@@ -69,7 +69,7 @@ pub enum InputError {
         /// The number.
         value: String,
     },
-    /// One append that no log record holds.
+    /// An append too large for a log record.
     #[error("table {table:?}: {bytes} bytes are too many for one append: use a load")]
     TooLarge {
         /// The table.

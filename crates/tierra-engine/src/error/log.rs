@@ -1,30 +1,30 @@
-//! Why a log cannot be believed.
+//! Why a log cannot be trusted.
 
-/// Records that cannot be believed.
+/// Records that cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// Something that was acknowledged is not there.
+    /// An acknowledged record is missing.
     #[error("record {sequence} of its log, at byte {at} of extent {extent}: {what}")]
     Damaged {
         /// The number of the extent.
         extent: u64,
-        /// Where the record should start.
+        /// Offset at which the record should start.
         at: usize,
         /// The record that should be there.
         sequence: u64,
         /// Which check failed.
         what: &'static str,
     },
-    /// Commits of the database that no log has.
+    /// Commits of the database that are in no log.
     #[error("commit {commit} is in no log; it changed {tables}")]
     Gap {
-        /// The first of them.
+        /// The first missing one.
         commit: u64,
         /// The tables that may have had it.
         tables: String,
     },
-    /// Of a newer manifest than the one that was read.
+    /// The record follows a newer manifest than the one that was read.
     #[error(
         "record {sequence} of its log follows version {follows} of the database, the newest that was found is {newest}"
     )]
@@ -36,7 +36,7 @@ pub enum LogError {
         /// The version of the manifest.
         newest: u64,
     },
-    /// Written by another Tierra.
+    /// Written by another version of Tierra.
     #[error(
         "its log has format version {found}, this Tierra reads version {supported} alone: use the Tierra that wrote it"
     )]
@@ -46,7 +46,7 @@ pub enum LogError {
         /// The version that this code writes.
         supported: u8,
     },
-    /// The format has room for it, and this build makes no use of that.
+    /// The format has room for this, but this build does not use it.
     #[error(
         "a record of its log has {what}, which this Tierra does not know: use the Tierra that wrote it"
     )]
@@ -54,7 +54,7 @@ pub enum LogError {
         /// What was found.
         what: &'static str,
     },
-    /// Checksums hold but the rows are no rows of this table.
+    /// Checksums match, but the rows do not fit this table.
     #[error("record {sequence} of its log: {source}")]
     Rows {
         /// The record.

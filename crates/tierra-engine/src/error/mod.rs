@@ -1,8 +1,7 @@
-//! What can go wrong with databases and tables: one enum per operation family, each saying what,
-//! where, and what to do about it.
+//! The errors of databases and tables: one enum per operation family. Each says what failed, where, and what to do about it.
 //!
-//! Invariant: an operation that returned an error changed nothing that anybody else can see, unless the error says that the outcome is
-//! unknown ([`StorageError::Unknown`]).
+//! Invariant: an operation that returned an error changed nothing that is visible to others, unless the error says that the
+//! outcome is unknown ([`StorageError::Unknown`]).
 
 mod input;
 mod log;
@@ -47,11 +46,11 @@ pub enum Error {
     Lookup(#[from] LookupError),
 }
 
-/// Stored bytes of a table that cannot be believed.
+/// Stored bytes of a table that cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DamageError {
-    /// A chunk's descriptor.
+    /// A chunk's header.
     #[error("column {column:?}, segment {segment}: {source}")]
     Chunk {
         /// The column.
@@ -61,7 +60,7 @@ pub enum DamageError {
         /// What is wrong.
         source: FormatError,
     },
-    /// An extent that no tier has a copy of.
+    /// An extent without a copy in any tier.
     #[error("extent {extent} has no copy in any tier: restore the database from a backup")]
     NoCopy {
         /// Its number.
@@ -89,10 +88,10 @@ pub enum DamageError {
     /// The tail log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// An extent that belongs to somebody else, or to nobody.
+    /// An extent with another owner, or none.
     #[error("an extent at {offset} belongs to owner {found:#x}, the manifest says {expected:#x}")]
     Owner {
-        /// Where the extent lies in the pool.
+        /// Offset of the extent in the pool.
         offset: u64,
         /// Owner that the manifest implies.
         expected: u64,
@@ -104,11 +103,11 @@ pub enum DamageError {
     Pool(#[from] PoolError),
 }
 
-/// A table, or a column of it, that cannot be used as it is. All others can.
+/// A table, or a column of it, that cannot be used at present. All others can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnavailableError {
-    /// It can as soon as tiers are back.
+    /// Readable again as soon as tiers are back.
     #[error(
         "table {table:?} has rows{} that lie in no other tier than {missing}: bring the file back and open the database again, \
          restore it from a backup, or drop the table",
@@ -117,12 +116,12 @@ pub enum UnavailableError {
     Missing {
         /// The table.
         table: String,
-        /// The column, where the others can be read.
+        /// The column, if the other columns can be read.
         column: Option<String>,
         /// The tiers, each with what was found in its place.
         missing: String,
     },
-    /// What it consists of is damaged in all copies.
+    /// Its data is damaged in all copies.
     #[error(
         "table {table:?} has rows{} that cannot be read: {what}; restore the database from a backup, or drop the table",
         of_column(column.as_deref())
@@ -130,15 +129,15 @@ pub enum UnavailableError {
     Damaged {
         /// The table.
         table: String,
-        /// The column, where the others can be read.
+        /// The column, if the other columns can be read.
         column: Option<String>,
-        /// What is wrong, where, and how to get out what can be read.
+        /// What is wrong, where, and how to salvage the rest.
         what: String,
     },
 }
 
 impl UnavailableError {
-    /// The same, of one column.
+    /// The same error for one column.
     pub(crate) fn of_column(&self, name: &str) -> UnavailableError {
         let mut other = self.clone();
         let (Self::Missing { column, .. } | Self::Damaged { column, .. }) = &mut other;
@@ -151,7 +150,7 @@ fn of_column(column: Option<&str>) -> String {
     column.map_or_else(String::new, |column| format!(" of column {column:?}"))
 }
 
-/// The durable side of an operation failed; nothing of it is visible.
+/// The durable part of an operation failed; nothing of it is visible.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
@@ -161,18 +160,18 @@ pub enum StorageError {
     /// The copies of a log cannot be written as one.
     #[error(transparent)]
     Replication(ReplicationError),
-    /// A copy that is not what it was made of: no other was given up for it.
+    /// A copy that differs from its source: no other copy was dropped for it.
     #[error("{}: what was copied to byte {offset} is not what was read: verify the database, and the device", path.display())]
     Copy {
         /// The pool.
         path: PathBuf,
-        /// Where the copy lies in it.
+        /// Offset of the copy in it.
         offset: u64,
     },
     /// No near memory.
     #[error(transparent)]
     Region(#[from] RegionError),
-    /// Values that cannot be encoded as the column asks.
+    /// Values that the column's encoding cannot hold.
     #[error("column {column:?}: {source}")]
     Encode {
         /// The column.
@@ -191,13 +190,13 @@ pub enum StorageError {
     /// Stored bytes that had to be read are damaged.
     #[error(transparent)]
     Scan(Box<ScanError>),
-    /// A chunk that was written a moment ago cannot be opened.
+    /// A chunk that was just written cannot be opened.
     #[error(transparent)]
     Damage(#[from] DamageError),
     /// The database was closed.
     #[error("the database is closed: open it again")]
     Closed,
-    /// Nothing can be written.
+    /// The database is read-only.
     #[error("{}: open for reading only ({why}): nothing can be written", dir.display())]
     ReadOnly {
         /// The database.
@@ -205,7 +204,7 @@ pub enum StorageError {
         /// Why.
         why: String,
     },
-    /// A device failed in a write, and does not say what it has of it.
+    /// A device failed in a write, and does not say what it stored.
     #[error("whether this was stored is unknown until the database is opened again: {source}")]
     Unknown {
         /// What failed.
@@ -240,7 +239,7 @@ pub enum StorageError {
         /// The table.
         table: String,
     },
-    /// Ran out of segment ids.
+    /// There are no segment ids left.
     #[error("table {table:?} used up its 2^32 segments: copy it into a new table")]
     SegmentIds {
         /// The table.
@@ -263,9 +262,9 @@ impl From<ScanError> for StorageError {
     }
 }
 
-/// An error of something that writes.
+/// An error of an operation that writes.
 pub(crate) trait Outcome: From<StorageError> {
-    /// The same where a device failed, so that it is not known whether the write is durable.
+    /// The same error after a device failure: it is unknown whether the write is durable.
     fn unknown(self) -> Self;
 }
 
@@ -308,10 +307,10 @@ pub enum TableError {
         /// The name asked for.
         table: String,
     },
-    /// The description breaks a rule.
+    /// The specification breaks a rule.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The copies cannot be where they are to be.
+    /// The replica placement is impossible.
     #[error(transparent)]
     Replicas(#[from] ReplicasError),
     /// The pool failed.
@@ -319,11 +318,11 @@ pub enum TableError {
     Storage(#[from] StorageError),
 }
 
-/// A tier could not be added or dropped; the database is as it was.
+/// A tier could not be added or dropped; the database is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TierError {
-    /// A name that cannot be one.
+    /// An invalid name.
     #[error("{name:?} cannot name a tier: use 1 to 64 letters, digits, '-' and '_'")]
     Name {
         /// The name.
@@ -335,7 +334,7 @@ pub enum TierError {
         /// The name.
         name: String,
     },
-    /// As many as there may be.
+    /// The database has the most tiers allowed.
     #[error("the database has {TIERS_MOST} tiers already: drop one first")]
     Many,
     /// No such tier.
@@ -352,7 +351,7 @@ pub enum TierError {
         /// The tables' names.
         tables: String,
     },
-    /// The last one cannot go.
+    /// The last tier cannot be dropped.
     #[error("tier {name:?} is the only one that is there: add another first")]
     Last {
         /// The tier.
@@ -371,13 +370,13 @@ pub enum TierError {
     Storage(#[from] StorageError),
 }
 
-/// A row whose key another row has.
+/// A row with the key of another row.
 #[derive(Debug, thiserror::Error)]
 #[error("table {table:?} has a row with primary key {key} already: keys are unique")]
 pub struct DuplicateKeyError {
     /// The table.
     pub table: String,
-    /// The key as SQL would write it: `(column = value, ..)`.
+    /// The key in SQL's form: `(column = value, ..)`.
     pub key: String,
 }
 
@@ -388,13 +387,13 @@ pub enum AppendError {
     /// The rows do not fit the table.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// A key comes twice.
+    /// A duplicate key.
     #[error(transparent)]
     DuplicateKey(#[from] DuplicateKeyError),
     /// The pool failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// Looking for the key failed.
+    /// Looking up the key failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
 }
@@ -406,13 +405,13 @@ pub enum LoadError {
     /// The rows do not fit the table.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// A key comes twice.
+    /// A duplicate key.
     #[error(transparent)]
     DuplicateKey(#[from] DuplicateKeyError),
     /// The pool failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// Looking for the key failed.
+    /// Looking up the key failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// `push` after an error.
@@ -420,10 +419,10 @@ pub enum LoadError {
     Undone,
 }
 
-/// Why [`Loader::push_columns`](crate::Loader::push_columns) took nothing.
+/// Why [`Loader::push_columns`](crate::Loader::push_columns) failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ColumnsError<E> {
-    /// The table or the pool refused the rows.
+    /// The table or the pool rejected the rows.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The source could not read them.
@@ -460,7 +459,7 @@ impl From<LoadError> for AppendError {
     }
 }
 
-/// A scan met something that it cannot read.
+/// A scan found something that it cannot read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScanError {
@@ -478,12 +477,12 @@ pub enum ScanError {
         /// What is wrong.
         source: FormatError,
     },
-    /// Memory fails faster than what it held can be read from other copies.
+    /// Memory loses pages faster than they can be restored.
     #[error(
         "pages of a tier ({tier}) are lost again and again while they are read: replace the module or file that fails, and open the database again"
     )]
     Lost {
-        /// The tiers it may be.
+        /// The tiers that may be affected.
         tier: String,
     },
     /// A tier of the table is missing.
@@ -499,7 +498,7 @@ pub enum ScanError {
         /// What is wrong.
         source: FilterError,
     },
-    /// Arrow refused to build the result.
+    /// Arrow could not build the result.
     #[error("table {table:?}: {source}")]
     Arrow {
         /// The table.
@@ -513,7 +512,7 @@ pub enum ScanError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
-    /// The table has none.
+    /// The table has no primary key.
     #[error("table {table:?} has no primary key: declare one, or filter by a column")]
     NoPrimaryKey {
         /// The table.
@@ -529,7 +528,7 @@ pub enum LookupError {
         /// Types given.
         found: String,
     },
-    /// The row is in no segment of this snapshot.
+    /// This snapshot does not contain the row.
     #[error("table {table:?}: row {row} is not in this snapshot")]
     UnknownRow {
         /// The table.

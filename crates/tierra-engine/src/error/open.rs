@@ -1,4 +1,4 @@
-//! Why a database cannot be created or opened, or adopted.
+//! Why a database cannot be created, opened or adopted.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,42 +8,42 @@ use tierra_memory::{PoolError, TopologyError};
 use super::{DamageError, LogError, StorageError};
 use crate::manifest::ManifestError;
 
-/// A database could not be created or opened. Its directory is as it was.
+/// A database could not be created or opened. Its directory is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// No such directory.
     #[error("{0}: no such database directory: check the path, or make a new database there: tierra sql --create --db {0}", dir.display())]
     Missing {
-        /// The directory asked for.
+        /// The requested directory.
         dir: PathBuf,
     },
-    /// Something that is no database.
+    /// Not a database.
     #[error(
         "{0}: not a Tierra database ({why}); in an empty directory, `tierra sql --create --db {0}` makes one",
         dir.display()
     )]
     NotADatabase {
-        /// The directory asked for.
+        /// The requested directory.
         dir: PathBuf,
-        /// What gave it away.
+        /// The reason.
         why: &'static str,
     },
-    /// A new database was asked for where something is.
+    /// Creating a database failed because the directory is not empty.
     #[error("{}: not empty: open the database there, or choose another directory", dir.display())]
     Exists {
-        /// The directory asked for.
+        /// The requested directory.
         dir: PathBuf,
     },
-    /// Another process, or this one, has it open.
+    /// Another process, or this one, has the database open.
     #[error("{}: open in another process (process id {holder}): close it there first", dir.display())]
     Locked {
-        /// The directory asked for.
+        /// The requested directory.
         dir: PathBuf,
         /// The process id in the lock file.
         holder: String,
     },
-    /// The operating system refused.
+    /// An error of the operating system.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or directory.
@@ -57,7 +57,7 @@ pub enum OpenError {
     /// The machine's memory could not be surveyed.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// The manifest cannot be believed.
+    /// The manifest cannot be trusted.
     #[error("{}: {source}", dir.display())]
     Manifest {
         /// The database.
@@ -65,7 +65,7 @@ pub enum OpenError {
         /// What is wrong.
         source: ManifestError,
     },
-    /// The newest manifest is damaged, in all tiers.
+    /// The newest manifest is damaged in all tiers.
     #[error(
         "{}: its newest state, version {version}, cannot be read: {source}; restore the database from a backup{}",
         dir.display(), way_back(dir, *before)
@@ -75,12 +75,12 @@ pub enum OpenError {
         dir: PathBuf,
         /// The version of that state.
         version: u64,
-        /// The version before, if it is known.
+        /// The previous version, if it is known.
         before: Option<u64>,
         /// What is wrong.
         source: Box<OpenError>,
     },
-    /// Neither the directory file nor its twin can be believed, and the pools in the directory are not enough to make them again.
+    /// Both the directory file and its copy are damaged, and the pools in the directory do not suffice to rebuild them.
     #[error(
         "{}:{line}: {what}; so is its twin: restore one of them from a backup, or have both made again of all pools: \
          tierra adopt {} --moved TIER=FILE for each pool that lies elsewhere",
@@ -94,7 +94,7 @@ pub enum OpenError {
         /// What is wrong.
         what: String,
     },
-    /// Another Tierra wrote the directory file.
+    /// Another version of Tierra wrote the directory file.
     #[error(
         "{}: format version {found}, this Tierra reads version 1 alone: open the database with the Tierra that wrote it",
         path.display()
@@ -111,7 +111,7 @@ pub enum OpenError {
         /// The link.
         path: PathBuf,
     },
-    /// Creating it was interrupted.
+    /// The creation was interrupted.
     #[error(
         "{0}: its creation was interrupted before anything was stored: `tierra sql --create --db {0}` goes on with it",
         dir.display()
@@ -120,22 +120,22 @@ pub enum OpenError {
         /// The database.
         dir: PathBuf,
     },
-    /// A pool outside of the directory belongs to another one.
+    /// A pool outside of the directory belongs to another directory.
     #[error(
         "{}: its pool {} belongs to the database in {}{}",
         dir.display(), pool.display(), home.display(), what_to_adopt(dir, *is_there)
     )]
     Elsewhere {
-        /// The directory that was to be opened.
+        /// The directory to be opened.
         dir: PathBuf,
         /// The pool.
         pool: PathBuf,
         /// The directory that it belongs to.
         home: PathBuf,
-        /// Whether that is there.
+        /// Whether that directory exists.
         is_there: bool,
     },
-    /// Tiers are missing, and the options do not say to go on without them.
+    /// Tiers are missing, and the options do not allow that.
     #[error(
         "{}: not all of it is there: {missing}; bring it back, or go on without it: --degraded (in {}: degraded = true); \
          what lies there alone cannot be read then",
@@ -147,7 +147,7 @@ pub enum OpenError {
         /// The tiers, each with what was found in its place.
         missing: String,
     },
-    /// What is there is known to be older than what was committed.
+    /// The state found is known to be older than what was committed.
     #[error(
         "{}: the newest state is not there: {} has version {version}, which others were written after ({missing}); bring them back, \
          or if they are lost for good, go on from that version: tierra adopt {} --stale",
@@ -189,7 +189,7 @@ pub enum OpenError {
         /// What failed.
         source: Box<StorageError>,
     },
-    /// Two tiers went on without each other.
+    /// Two tiers were each written without the other.
     #[error(
         "{}: the pools {} and {} were both written to while the other was missing: keep one of the two, and move the other away", dir.display(), newest.display(), other.display()
     )]
@@ -198,10 +198,10 @@ pub enum OpenError {
         dir: PathBuf,
         /// The pool with the most publications.
         newest: PathBuf,
-        /// Another one that does not lead to it.
+        /// Another pool that does not lead to it.
         other: PathBuf,
     },
-    /// A tier's pool is another one's.
+    /// A tier's pool belongs to another database.
     #[error(
         "{}: the pool {} of tier {tier:?} belongs to another database: put the right file back, or move it away", dir.display(), path.display()
     )]
@@ -213,7 +213,7 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// Logs go on behind the newest manifest that was found: a newer one is lost.
+    /// Logs continue after the newest manifest found: a newer one is lost.
     #[error(
         "{}: table {table:?}: {source}: a newer state of the database was lost with the pool or the page that held it; put back what is \
          missing, restore the database from a backup, or go back to what is there: tierra repair --db {} --to-version N", dir.display(), dir.display()
@@ -221,7 +221,7 @@ pub enum OpenError {
     Ahead {
         /// The database.
         dir: PathBuf,
-        /// A table whose log says so.
+        /// A table with such a log.
         table: String,
         /// What was found.
         source: LogError,
@@ -234,7 +234,7 @@ pub enum OpenError {
         /// What went wrong.
         source: Box<StorageError>,
     },
-    /// What a table consists of cannot be made what it was, for its pool refuses.
+    /// A table cannot be repaired because its pool fails writes.
     #[error("{}: table {table:?}: {source}", dir.display())]
     Table {
         /// The database.

@@ -1,4 +1,4 @@
-//! Indexes of a table, which are stored beside its segments: inverted indexes of columns, and the index of a primary key.
+//! Indexes of a table, stored beside its segments: inverted indexes of columns, and the index of a primary key.
 
 pub(crate) mod inverted;
 pub(crate) mod key;

@@ -1,13 +1,13 @@
-//! Copying far bytes near so that nothing is kept that was read wrongly.
+//! Copies far bytes near, and keeps no copy with a wrong read.
 
 use std::fmt;
 use std::sync::Arc;
 
 use tierra_memory::{NearCopy, NearMemory};
 
-/// A near copy of `bytes`, which are far. It is the copy that is checked, so that what is far is read once, and nothing is
-/// kept that was read wrongly. What is wrong is to be repaired where it lies by `repair`, and copied anew. `None` where there is no
-/// room, before anything is read, or copying was not to go on ([`NearMemory::copy_while`]), or near memory itself is what is wrong.
+/// A near copy of the far `bytes`. The copy is checked, so that far memory is read once and a wrong read is not kept. If it is
+/// wrong, `repair` repairs the far bytes and they are copied again. `None` if there is no room, before anything is read; if
+/// copying was stopped ([`NearMemory::copy_while`]); or if near memory itself is wrong.
 pub(crate) fn checked_copy<E: fmt::Display>(
     near: &NearMemory,
     bytes: &[u8],
@@ -44,7 +44,7 @@ mod tests {
     fn a_copy_is_checked_and_made_anew_of_what_was_put_right() {
         let near = NearMemory::new(64);
         let (checks, mends) = (Cell::new(0), Cell::new(0));
-        // The first copies are wrong, as many as said.
+        // The first `wrong` copies fail their check.
         let copy = |bytes: &[u8], wrong| {
             checks.set(0);
             mends.set(0);
@@ -58,7 +58,7 @@ mod tests {
                 }
             };
             let repair = || {
-                // What was wrong keeps no room.
+                // A wrong copy takes no room.
                 assert_eq!(near.used(), 0);
                 mends.set(mends.get() + 1);
                 Ok(())

@@ -1,13 +1,13 @@
-//! An extent that is read page by page: how its bytes come to be believed.
+//! An extent that is read page by page: how its bytes are verified.
 //!
 //! ```text
-//! before   what was lost of the copy is restored; each page is compared with its checksum, once, and again when damage was found
+//! before   lost parts of the copy are restored; each page is compared with its checksum, once, and again after damage was found
 //! read
-//! after    each page is compared again, where every reading is checked
+//! after    each page is compared again, if every read is checked
 //! ```
-//! A damaged page of a stored copy is repaired from another one. Where reads go to a near copy, that was checked when it was made.
+//! A damaged page of a stored copy is repaired from another copy. A near copy was checked when it was made.
 //!
-//! Invariant: no byte of a page is used before its checksum held.
+//! Invariant: no byte of a page is used before its checksum matched.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use crate::storage::read_checks::VerifyReads;
 use crate::storage::revalidation::needs_revalidation;
 use crate::storage::verified::VerifiedPages;
 
-/// Where pages lie in an extent, and their checksums.
+/// The ranges of pages in an extent, and their checksums.
 pub(crate) trait PageFormat {
-    /// What they are pages of, for errors.
+    /// What the pages belong to, for errors.
     const WHAT: &'static str;
 
     fn pages(&self) -> usize;
 
-    /// Where a page lies, in every copy the same.
+    /// The range of a page, the same in every copy.
     fn range(&self, page: usize) -> Range<usize>;
 
-    /// The CRC32C that its bytes should have.
+    /// The CRC32C of a page.
     fn crc(&self, page: usize) -> u32;
 
     fn check(&self, page: usize, bytes: &[u8]) -> Result<(), FormatError> {
@@ -41,19 +41,19 @@ pub(crate) trait PageFormat {
     }
 }
 
-/// The pages of an extent, in the copy of it that is read.
+/// The pages of an extent, in the copy that is read.
 #[derive(Clone)]
 pub(crate) struct StoredPages {
-    /// Kept allocated even where reads go to the near copy.
+    /// Kept allocated even if reads use the near copy.
     extent: Arc<OwnedExtent>,
-    /// The stored copy that is read, where none is near.
+    /// The stored copy that is read if there is no near copy.
     read: Arc<ExtentCopy>,
     near: Option<Arc<NearCopy>>,
     verified: VerifiedPages,
 }
 
 impl StoredPages {
-    /// So many pages of an extent, which need no check if it was written a moment ago.
+    /// The pages of an extent, which need no check if it was just written.
     pub(crate) fn new(extent: Arc<OwnedExtent>, pages: usize, is_written: bool) -> Self {
         let damage = &extent.all_losses().log.damage;
         Self {
@@ -99,7 +99,7 @@ impl StoredPages {
         self.near.as_ref().map_or(Speed::Far, |_| Speed::Near)
     }
 
-    /// All of it, where it is read.
+    /// All bytes of the copy that is read.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.near {
@@ -108,12 +108,12 @@ impl StoredPages {
         }
     }
 
-    /// Whether all pages have their checksums.
+    /// Whether all pages match their checksums.
     pub(crate) fn are_whole(&self, format: &impl PageFormat) -> bool {
         (0..format.pages()).all(|page| self.check(format, page).is_ok())
     }
 
-    /// A near copy; `None` where it has one, there is no room, or copying was not to go on ([`checked_copy`]).
+    /// A near copy; `None` if there is one already, there is no room, or copying was stopped ([`checked_copy`]).
     pub(crate) fn near_copy(
         &self,
         format: &impl PageFormat,
@@ -135,7 +135,7 @@ impl StoredPages {
         checked_copy(near, &self.read, goes_on, check, repair)
     }
 
-    /// Before pages are read: has what was lost of the copy that is read there, if anything was.
+    /// Called before pages are read: restores lost parts of the copy that is read.
     #[inline]
     pub(crate) fn restore_lost<F: PageFormat>(&self, _format: &F) -> Result<(), FormatError> {
         match needs_revalidation()
@@ -150,7 +150,7 @@ impl StoredPages {
         }
     }
 
-    /// Before pages are read: checks those that were not checked yet.
+    /// Called before pages are read: checks those that were not checked yet.
     #[inline]
     pub(crate) fn verify(
         &self,
@@ -164,7 +164,7 @@ impl StoredPages {
         })
     }
 
-    /// After pages were read: whether that is to be believed.
+    /// Called after pages were read: whether the result is valid.
     pub(crate) fn check_read(
         &self,
         format: &impl PageFormat,
@@ -176,7 +176,7 @@ impl StoredPages {
         }
     }
 
-    /// Whether what is read of it is checked every time.
+    /// Whether every read is checked.
     #[inline]
     fn checks_every(&self) -> bool {
         needs_revalidation()
@@ -184,7 +184,7 @@ impl StoredPages {
             && self.extent.all_losses().checks.get() == VerifyReads::Every
     }
 
-    /// Checks a page, and has it repaired from another copy where it is damaged.
+    /// Checks a page, and repairs it from another copy if it is damaged.
     #[cold]
     pub(crate) fn verify_now(
         &self,
@@ -193,7 +193,7 @@ impl StoredPages {
     ) -> Result<(), FormatError> {
         let is_right = |bytes: &[u8]| format.check(page, bytes).is_ok();
         self.check(format, page).or_else(|error| {
-            // Nothing is written to a near copy: what is wrong there stays wrong.
+            // Near copies are not repaired: damage there stays.
             match self.near.is_none() && repair::stored(&self.extent, format.range(page), is_right)
             {
                 true => Ok(()),

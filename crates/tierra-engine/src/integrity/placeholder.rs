@@ -1,10 +1,10 @@
-//! Chunks that are not there: all their copies lie in tiers that are missing, or have heads that cannot be read, or their column's
-//! dictionary cannot be.
+//! Placeholders for chunks that cannot be read: all copies are in missing tiers or have damaged headers, or the dictionary
+//! is unreadable.
 //!
-//! Their rows can be read but for the column. A placeholder, a chunk of as many NULLs, keeps their place among a segment's chunks.
+//! The other columns of their rows can be read. A placeholder, a chunk of as many NULLs, takes the chunk's place in its segment.
 //!
-//! Invariant: nothing of a placeholder reaches an answer: a reader of a block has it verified first, which fails here, and
-//! what descriptors tell without reading blocks asks [`Segment::is_absent`](crate::segment::Segment::is_absent).
+//! Invariant: no answer contains a placeholder's content. Reading a block verifies it first, which fails here. Readers that use
+//! only headers check [`Segment::is_placeholder`](crate::segment::Segment::is_placeholder).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use tierra_column::{ChunkPlan, Encoding, FormatError, LogicalType};
 use crate::error::{ScanError, UnavailableError};
 use crate::spec::TableSpec;
 
-/// Why nothing of a chunk can be read.
+/// Why a chunk cannot be read.
 #[derive(Clone, Debug)]
 pub(crate) enum PlaceholderReason {
-    /// Its tiers are missing, or what says what its codes stand for cannot be read.
+    /// Its tiers are missing, or the dictionary of its codes cannot be read.
     Withheld(UnavailableError),
-    /// No copy has its head.
+    /// Its header is damaged in all copies.
     Damaged(FormatError),
 }
 
-/// The chunks of a segment that are not there, by column.
+/// The placeholders of a segment, by column.
 pub(crate) type Placeholders = BTreeMap<usize, PlaceholderReason>;
 
 impl PlaceholderReason {
-    /// The error for a reader that needs a block of the chunk.
+    /// The error for a read of a block of the chunk.
     pub(crate) fn error(
         &self,
         spec: &TableSpec,
@@ -50,7 +50,7 @@ impl PlaceholderReason {
     }
 }
 
-/// The type of a placeholder, whatever that of the column: not every type can be stored in no bytes.
+/// The type of every placeholder, regardless of the column's: not every type can be stored in zero bytes.
 pub(crate) const PLACEHOLDER_TYPE: LogicalType = LogicalType::BigInt;
 
 /// A chunk of NULLs.

@@ -1,10 +1,10 @@
-//! What is damaged in one copy of an extent is taken from another, and repaired where it was.
+//! Repairs damaged bytes in place from another copy of the extent.
 //!
-//! Two ways lead here: bytes that fail their checksum, and pages that were lost, which are marked ([`Losses`]). What was
-//! lost is always written anew, durably, even where the zeros in its place are right by chance.
+//! There are two causes: bytes that fail their checksum, and lost pages, which are marked ([`Losses`]). Lost bytes are always
+//! written anew, durably, even if the zeros in their place are right by chance.
 //!
-//! Invariant: only bytes that a checksum calls right are written over others, and only over those that one
-//! calls wrong, that were lost, or that differ from them in another copy. What has no right copy is left as it is.
+//! Invariant: only bytes with a matching checksum are written over others, and only over bytes that fail theirs, that were lost,
+//! or that differ in another copy. Bytes without a right copy are left as they are.
 //!
 //! [`Losses`]: crate::storage::losses::Losses
 
@@ -17,22 +17,22 @@ use tierra_memory::PoolError;
 use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::faults::{FaultKind, HEADER};
 
-/// Bytes that are compared, and written if they differ, at a time: a page.
+/// Bytes compared, and written if they differ, at a time: a page.
 const PIECE_BYTES: usize = 4096;
 
-/// What is failing may fail again before it has been looked at.
+/// Failing memory may fail again before the repair was verified.
 const TRIES: usize = 3;
 
-/// One repair at a time: two that write the same bytes would have to write them at once.
+/// One repair at a time: two repairs must not write the same bytes at once.
 static REPAIRING: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
-    // It guards no data: a panic leaves nothing half done that the next round would not find.
+    // It guards no data: the next round finds what a panic left undone.
     REPAIRING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Puts a block of a chunk right, in the copy that is read, from any other copy. `chunk` is the chunk as it is read,
-/// at `at` in the extent. Whether the block is right now.
+/// Repairs a block of a chunk, in the copy that is read, from any other copy. `chunk` is the chunk as it is read, at `at` in the
+/// extent. Returns whether the block is right now.
 pub(crate) fn block(
     extent: &OwnedExtent,
     read: &Arc<ExtentCopy>,
@@ -47,7 +47,7 @@ pub(crate) fn block(
     })
 }
 
-/// Puts a range of the first copy right from any other that has it, as `is_right` says. Whether it is right then.
+/// Repairs a range of the first copy from any other that has it, according to `is_right`. Returns whether it is right then.
 pub(crate) fn stored(
     extent: &OwnedExtent,
     range: Range<usize>,
@@ -56,7 +56,7 @@ pub(crate) fn stored(
     stored_in(extent, extent.first(), range, FaultKind::Checksum, is_right)
 }
 
-/// Puts bytes of the first copy right, from `at` on, from near memory, which has them.
+/// Repairs bytes of the first copy, from `at` on, from near memory.
 pub(crate) fn near(extent: &OwnedExtent, at: usize, right: &[u8]) {
     let _alone = alone();
     let (read, range) = (extent.first(), at..at + right.len());
@@ -68,11 +68,11 @@ pub(crate) fn near(extent: &OwnedExtent, at: usize, right: &[u8]) {
         let log = &extent.all_losses().log;
         log.found(extent, read, range.clone(), FaultKind::Checksum);
     }
-    // An error is told there, and the copy stays damaged.
+    // `write` logs the error, and the copy stays damaged.
     let _ = write(extent, read, right, range, "near memory");
 }
 
-/// Puts a range of a copy right from any that has it. Whether it is right then.
+/// Repairs a range of a copy from any other that has it. Returns whether it is right then.
 fn stored_in(
     extent: &OwnedExtent,
     read: &Arc<ExtentCopy>,
@@ -84,7 +84,7 @@ fn stored_in(
     let was_lost = read.is_lost(&range);
     let is_whole = is_right(&read[range.clone()]);
     if is_whole && !was_lost {
-        // Somebody else was faster.
+        // Another thread repaired it first.
         return true;
     }
     let log = &extent.all_losses().log;
@@ -93,7 +93,7 @@ fn stored_in(
         log.found(extent, read, range.clone(), kind);
     }
     if is_whole {
-        // What was lost beside it: the bytes are there, but perhaps not in the file.
+        // Lost with a neighbour: the bytes are right, but perhaps not in the file.
         return rewrite(extent, read, range).is_ok();
     }
     let put_right = |_| {
@@ -109,8 +109,8 @@ fn stored_in(
     is_right
 }
 
-/// Puts the head of a chunk right, its descriptor and directory, which `open` cannot read in the copy that is read, or which
-/// was lost there. Whether it can now.
+/// Repairs the header of a chunk, with its directory, if `open` cannot read it in the copy that is read, or it was lost there.
+/// Returns whether it can be read now.
 pub(crate) fn head<'a, E>(
     extent: &'a OwnedExtent,
     read: &'a Arc<ExtentCopy>,
@@ -138,7 +138,7 @@ pub(crate) fn head<'a, E>(
     replace(extent, read, right, range).is_ok() && open(&read[place]).is_ok()
 }
 
-/// Puts a range right in all copies but the one that is known to be right. How many bytes were written.
+/// Repairs a range in all copies except the one that is known to be right. Returns the bytes written.
 pub(crate) fn range(extent: &OwnedExtent, right: &Arc<ExtentCopy>, range: Range<usize>) -> u64 {
     let _alone = alone();
     let mut written = 0;
@@ -149,7 +149,7 @@ pub(crate) fn range(extent: &OwnedExtent, right: &Arc<ExtentCopy>, range: Range<
     written
 }
 
-/// Puts a whole copy right from another one that was verified, header and payload. How many bytes were written.
+/// Repairs a whole copy, header and payload, from another one that was verified. Returns the bytes written.
 pub(crate) fn copy(
     extent: &OwnedExtent,
     wrong: &Arc<ExtentCopy>,
@@ -182,13 +182,13 @@ pub(crate) fn copy(
     Ok(written)
 }
 
-/// Has what was lost of a copy written anew: from any other copy that is whole, or from its own bytes where these turn out
-/// to be right. Whether it is all there now.
+/// Rewrites what a copy has lost, from any other whole copy, or from its own bytes if these match their checksum. Returns whether
+/// the copy is whole now.
 pub(crate) fn lost_parts(extent: &OwnedExtent, read: &Arc<ExtentCopy>) -> bool {
     if !read.has_losses() {
         return true;
     }
-    // Its bytes have no checksum, and only the writer may write there: it leaves the log.
+    // A log's bytes have no checksum here, and only the writer may write them: it abandons the log.
     if let Owner::Log(_) = extent.owner() {
         return false;
     }
@@ -206,7 +206,7 @@ pub(crate) fn lost_parts(extent: &OwnedExtent, read: &Arc<ExtentCopy>) -> bool {
     rewrite_lost(extent, read).is_ok()
 }
 
-/// Writes what was lost of a copy anew by what it reads as, which has its checksum.
+/// Rewrites what a copy has lost from its own bytes, which match their checksum.
 pub(crate) fn rewrite_lost(extent: &OwnedExtent, read: &Arc<ExtentCopy>) -> Result<(), PoolError> {
     let _alone = alone();
     let (parts, has_lost_header) = read.losses();
@@ -221,7 +221,7 @@ pub(crate) fn rewrite_lost(extent: &OwnedExtent, read: &Arc<ExtentCopy>) -> Resu
     Ok(())
 }
 
-/// Writes zeros over bytes that nobody reads and that are to be zero, where they are not, or were lost.
+/// Writes zeros to padding, where it is not zero or was lost.
 pub(crate) fn padding(
     extent: &OwnedExtent,
     read: &Arc<ExtentCopy>,
@@ -296,7 +296,7 @@ fn replace(
     )
 }
 
-/// By its own bytes, which are right.
+/// Rewrites a range from the copy's own bytes, which are right.
 fn rewrite(extent: &OwnedExtent, copy: &ExtentCopy, range: Range<usize>) -> Result<(), PoolError> {
     let bytes = copy[range.clone()].to_vec();
     write(extent, copy, &bytes, range, copy.tier_name())

@@ -1,13 +1,11 @@
-//! The bytes of a manifest: little-endian integers of fixed width, strings and lists behind a
-//! count.
+//! The bytes of a manifest: little-endian integers of fixed width; strings and lists follow their count.
 //!
-//! Invariant: a [`Decoder`] never reads past its bytes and never allocates more than they could
-//! hold, whatever they say: a count is believed only when that many items of their least size still
-//! fit into what is left.
+//! Invariant: for any input, a [`Decoder`] never reads past its bytes and never allocates more than they could hold. A count is
+//! accepted only if that many items of their least size still fit.
 
 use super::ManifestError;
 
-/// Counters are smaller: a table's id shares a word with what an extent is for, which takes a byte.
+/// Counters are smaller: a table's id shares a word with an extent's kind, which takes a byte.
 pub(crate) const COUNTER_END: u64 = 1 << 56;
 
 /// Appends values to a growing body.
@@ -33,7 +31,7 @@ impl Encoder {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// What the format has room for, and nothing uses yet.
+    /// An empty field that the format reserves and this build does not use.
     pub(crate) fn none(&mut self) {
         self.u8(0);
     }
@@ -70,7 +68,7 @@ impl<'a> Decoder<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// An error that names the place reached so far.
+    /// An error that names the current position.
     pub(crate) fn fault(&self, what: impl Into<String>) -> ManifestError {
         ManifestError::Malformed {
             at: self.at,
@@ -119,7 +117,7 @@ impl<'a> Decoder<'a> {
         ))
     }
 
-    /// Refuses by name what [`Encoder::none`] left room for.
+    /// Rejects by name a field that [`Encoder::none`] left empty.
     pub(crate) fn none(&mut self, what: &str) -> Result<(), ManifestError> {
         match self.u8()? {
             0 => Ok(()),
@@ -129,8 +127,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A number that was counted up one by one. What nobody can have counted to is refused, so that
-    /// counting on never overflows.
+    /// A counter. Values that counting one by one cannot have reached are rejected, so that counting on never overflows.
     pub(crate) fn counter(&mut self) -> Result<u64, ManifestError> {
         let counted = self.u64()?;
         if counted >= COUNTER_END {

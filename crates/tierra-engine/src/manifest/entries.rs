@@ -1,4 +1,4 @@
-//! What a manifest names.
+//! The entries of a manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -9,19 +9,19 @@ use tierra_column::Encoding;
 use crate::spec::TableSpec;
 use crate::spec::replicas::{ReplicaPlacement, TierId};
 
-/// Rows a segment has at most.
+/// The most rows of a segment.
 pub const SEGMENT_ROWS: usize = 1 << 20;
 
-/// The number of an extent, whatever copies it has and wherever they lie. Never reused.
+/// The number of an extent, independent of its copies and their places. Never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ExtentId(pub(crate) u64);
 
-/// By which a database is known, wherever its directory lies. A copy that is adopted gets another one.
+/// Identifies a database independent of its directory's path. A copy that is adopted gets another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DatabaseId(pub(crate) u128);
 
 impl DatabaseId {
-    /// One that no other database has.
+    /// A random id, different from all others.
     pub(crate) fn random() -> DatabaseId {
         DatabaseId(u128::from(lineage_mark()) << 64 | u128::from(lineage_mark()))
     }
@@ -32,11 +32,11 @@ impl DatabaseId {
 pub(crate) struct HomeDirectory {
     pub(crate) device: u64,
     pub(crate) inode: u64,
-    /// What it was called when that was written down, for messages: directories are renamed.
+    /// Its path when this was written, for messages: directories are renamed.
     pub(crate) path: PathBuf,
 }
 
-/// Stays a column's whatever becomes of the others. Never another's of the same table.
+/// Identifies a column even if others are added or dropped. Unique in the table, never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ColumnId(pub(crate) u32);
 
@@ -45,20 +45,20 @@ pub(crate) struct ColumnId(pub(crate) u32);
 pub(crate) struct Manifest {
     /// Counts publications.
     pub(crate) version: u64,
-    /// The last commit that it includes. What logs have beyond it bears greater numbers, without a gap.
+    /// The last commit that it includes. Commits in logs beyond it have greater numbers, without a gap.
     pub(crate) commit: u64,
     pub(crate) database: DatabaseId,
     pub(crate) home: HomeDirectory,
     /// Never reused, so that an extent's owner stays unambiguous.
     pub(crate) next_table_id: u64,
     pub(crate) next_extent_id: u64,
-    /// The highest number that a tier ever had.
+    /// The highest tier number ever used.
     pub(crate) last_tier_id: u32,
-    /// A random number for each time when the database went on without some of its tiers. Of two
-    /// manifests of one database one continues the other only if its list begins with the other's.
+    /// A random number for each time when the database continued without some of its tiers. Of two manifests of a database, one
+    /// continues the other only if its list begins with the other's.
     pub(crate) lineage: Vec<u64>,
     pub(crate) tiers: Vec<TierEntry>,
-    /// All that the tables name, and nothing else.
+    /// Exactly the extents that the tables name.
     pub(crate) extents: BTreeMap<ExtentId, ExtentEntry>,
     pub(crate) tables: Vec<Arc<TableEntry>>,
 }
@@ -69,17 +69,17 @@ pub(crate) struct TierEntry {
     pub(crate) id: TierId,
     /// Unique in the database.
     pub(crate) name: String,
-    /// By which its pool is known, wherever it lies.
+    /// Identifies its pool independent of the path.
     pub(crate) pool_id: u64,
-    /// Whether it was there when this manifest was published.
+    /// Whether it was present when this manifest was published.
     pub(crate) present: bool,
 }
 
-/// An extent and where it lies.
+/// An extent and its copies.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExtentEntry {
     pub(crate) len_bytes: u64,
-    /// At most one a tier; at least one.
+    /// At least one; at most one per tier.
     pub(crate) copies: Vec<CopyEntry>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct ExtentEntry {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CopyEntry {
     pub(crate) tier: TierId,
-    /// Of its payload in the tier's pool.
+    /// Offset of its payload in the tier's pool.
     pub(crate) offset: u64,
 }
 
@@ -104,15 +104,15 @@ pub(crate) struct TableEntry {
     pub(crate) spec: Arc<TableSpec>,
     /// Of the specification's columns, in its order.
     pub(crate) column_ids: Vec<ColumnId>,
-    /// Smallest column id that was never given out.
+    /// Smallest column id that was never used.
     pub(crate) next_column_id: ColumnId,
-    /// The tiers that its extents should have copies in.
+    /// The tiers in which its extents should have copies.
     pub(crate) placement: ReplicaPlacement,
-    /// Smallest segment id that was never given out.
+    /// Smallest segment id that was never used.
     pub(crate) next_segment_id: u32,
-    /// One per column; `None` where no chunk of the column uses a dictionary.
+    /// One per column; `None` if no chunk of the column uses a dictionary.
     pub(crate) dictionaries: Vec<Option<DictionaryEntry>>,
-    /// In ascending order of their ids.
+    /// Ordered by id.
     pub(crate) segments: Vec<Arc<SegmentEntry>>,
     /// Of inverted indexes; those of one column in the order in which they were made.
     pub(crate) parts: Vec<Arc<PartEntry>>,
@@ -126,7 +126,7 @@ pub(crate) struct TableEntry {
 pub(crate) struct DictionaryEntry {
     pub(crate) generation: u64,
     pub(crate) main: StoredRange,
-    /// Values that arrived since, in order.
+    /// Values added since, in order.
     pub(crate) deltas: Vec<StoredRange>,
 }
 
@@ -148,7 +148,7 @@ pub(crate) struct ChunkPlace {
     pub(crate) extent: u32,
     pub(crate) offset: u64,
     pub(crate) len_bytes: u64,
-    /// As the chunk's descriptor says, too.
+    /// As in the chunk's header.
     pub(crate) encoding: Encoding,
 }
 
@@ -179,14 +179,14 @@ pub(crate) struct RunEntry {
     pub(crate) extent: ExtentId,
 }
 
-/// Where a table's newest rows are logged.
+/// The log of a table's newest rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TailEntry {
-    /// The id that the tail takes when it is sealed; its rows carry it already.
+    /// The id of the segment that the tail becomes; its rows have it already.
     pub(crate) segment_id: u32,
     /// Sequence number of the first record of the first extent.
     pub(crate) first_sequence: u64,
-    /// Of the record that came next when the manifest was published: all before it were acknowledged.
+    /// Sequence number of the next record when the manifest was published: all before it were acknowledged.
     pub(crate) reached: u64,
     /// In the order in which they were filled.
     pub(crate) logs: Vec<LogEntry>,
@@ -196,12 +196,12 @@ pub(crate) struct TailEntry {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LogEntry {
     pub(crate) extent: ExtentId,
-    /// Distinguishes this use of the space from every earlier one.
+    /// Distinguishes this use of the space from all earlier ones.
     pub(crate) epoch: u64,
 }
 
 impl Manifest {
-    /// Whether `before` is this one, or one that led to it.
+    /// Whether `before` is this manifest or one that led to it.
     pub(crate) fn continues(&self, before: &Manifest) -> bool {
         self.version >= before.version && self.lineage.starts_with(&before.lineage)
     }
@@ -216,7 +216,7 @@ impl Manifest {
 }
 
 impl TableEntry {
-    /// Every extent of the table; one that several chunks share comes several times.
+    /// Every extent of the table; an extent that several chunks share comes several times.
     pub(crate) fn extents(&self) -> impl Iterator<Item = ExtentId> + '_ {
         let dictionaries = self.dictionaries.iter().flatten();
         let images = dictionaries

@@ -1,17 +1,17 @@
-//! Why a manifest cannot be believed.
+//! Why a manifest cannot be trusted.
 
 use crate::spec::SpecError;
 
-/// Why the bytes of a manifest cannot be believed.
+/// Why the bytes of a manifest cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// The first bytes are something else.
+    /// The magic is wrong.
     #[error(
         "the manifest does not start with its magic: this is not a Tierra database, or its beginning is damaged"
     )]
     Magic,
-    /// Written by another Tierra.
+    /// Written by another version of Tierra.
     #[error(
         "the manifest has format version {found}, this Tierra reads version {supported} alone: open the database with the Tierra that wrote it"
     )]
@@ -21,7 +21,7 @@ pub enum ManifestError {
         /// The version that this build reads.
         supported: u8,
     },
-    /// The format has room for it, and this build makes no use of that.
+    /// The format has room for this, but this build does not use it.
     #[error(
         "the manifest has {what}, which this Tierra does not know: open the database with the Tierra that wrote it"
     )]
@@ -29,12 +29,12 @@ pub enum ManifestError {
         /// What was found.
         what: String,
     },
-    /// Shorter than it says.
+    /// Shorter than its header says.
     #[error("the manifest is truncated: {found} bytes where its header says {expected}")]
     Truncated {
-        /// Bytes that the header asks for.
+        /// Bytes according to the header.
         expected: u64,
-        /// Bytes there are.
+        /// Bytes found.
         found: u64,
     },
     /// Bits have changed since it was written.
@@ -47,7 +47,7 @@ pub enum ManifestError {
         /// CRC32C of the body.
         found: u32,
     },
-    /// The checksum holds but the content makes no sense.
+    /// The checksum matches but the content is invalid.
     #[error("the manifest is malformed at byte {at} of its body: {what}")]
     Malformed {
         /// Offset in the body.
@@ -55,7 +55,7 @@ pub enum ManifestError {
         /// What was expected.
         what: String,
     },
-    /// A table's description breaks a rule of the catalogue.
+    /// A table's specification breaks a rule of the catalogue.
     #[error("the manifest describes an impossible table: {0}")]
     Spec(#[from] SpecError),
 }

@@ -1,13 +1,12 @@
-//! The manifest: one immutable version of what a database consists of.
+//! The manifest: one immutable version of a database's state.
 //!
-//! It names the tiers, every table, and every extent that belongs to one with all its copies. Each tier's pool
-//! has a manifest of its own; publishing it through the pools' superblocks commits, and the newest is
-//! the one that counts. Space that no published manifest and no snapshot names is free. Only the writer
-//! thread makes new versions.
+//! It names the tiers, every table, and every extent of a table with all its copies. Each tier's pool has a manifest of its own.
+//! Publishing it through the pools' superblocks commits, and the newest one counts. Space that neither a published manifest nor a
+//! snapshot names is free. Only the writer thread makes new versions.
 //!
 //! ```text
 //! offset  0  magic "TIERRAMF"
-//!         8  format version, u8       (another one is refused before anything else is believed)
+//!         8  format version, u8       (another one is rejected before anything else is read)
 //!         9  zero, 3 bytes
 //!        12  CRC32C of the body, u32
 //!        16  length of the body, u64
@@ -33,7 +32,7 @@ pub use error::ManifestError;
 
 /// First bytes of a manifest.
 const MAGIC: [u8; 8] = *b"TIERRAMF";
-/// The layout this build writes, and the only one that it reads.
+/// The layout that this build writes, and the only one that it reads.
 pub(crate) const FORMAT_VERSION: u8 = 1;
 const HEADER_BYTES: usize = 24;
 
@@ -50,8 +49,7 @@ impl Manifest {
         bytes
     }
 
-    /// Checks and reads what [`Manifest::encode`] wrote. Bytes after the body are ignored: an
-    /// extent may be longer.
+    /// Checks and reads what [`Manifest::encode`] wrote. Bytes after the body are ignored: an extent may be longer.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
         if bytes.len() < HEADER_BYTES {
             return Err(ManifestError::Truncated {

@@ -1,9 +1,9 @@
-//! What a row is called, in lookups and in indexes.
+//! Row ids, used in lookups and indexes.
 
 use crate::manifest::SEGMENT_ROWS;
 
-/// A row's identity in its table: the segment that holds it, or will, and its place there. It stays
-/// the same when the tail is sealed, and is never reused.
+/// A row's identity in its table: the segment that holds it, or will, and its place there. Sealing the tail does not change it,
+/// and it is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(u64);
 
@@ -13,12 +13,12 @@ impl RowId {
         Self(u64::from(segment) * SEGMENT_ROWS as u64 + u64::from(row))
     }
 
-    /// Of a number that [`RowId::get`] returned.
+    /// From a number that [`RowId::get`] returned.
     pub fn from_number(number: u64) -> Self {
         Self(number)
     }
 
-    /// As a number that other systems may store.
+    /// A number that other systems may store.
     pub fn get(self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! The manifest's promises: it reads back, its bytes stay what they are, and no bytes harm.
+//! The manifest's promises: it reads back, its format is stable, and hostile bytes are harmless.
 
 use proptest::prelude::*;
 use tierra_column::{Encoding, LogicalType};
@@ -110,7 +110,7 @@ fn sample() -> Manifest {
     let table = TableEntry {
         id: 4,
         spec: Arc::new(spec),
-        // As if columns had come and gone.
+        // As if columns had been added and dropped.
         column_ids: [3, 0, 1, 9, 4, 5, 6, 8].map(ColumnId).to_vec(),
         next_column_id: ColumnId(11),
         placement: ReplicaPlacement {
@@ -198,7 +198,7 @@ fn empty() -> Manifest {
     }
 }
 
-/// The bytes with a checksum that holds.
+/// Writes a valid checksum into the bytes.
 fn reseal(bytes: &mut [u8]) {
     let crc = crc32c::crc32c(&bytes[HEADER_BYTES..]);
     bytes[12..16].copy_from_slice(&crc.to_le_bytes());
@@ -234,7 +234,7 @@ fn its_bytes_stay_what_they_are() {
     );
 }
 
-/// What the format has room for and nothing uses yet is refused by name, whichever of its bytes says that it is there.
+/// Reserved fields that this build does not use are rejected by name, regardless of which of their bytes is set.
 #[test]
 fn what_is_unknown_is_refused_by_name() {
     let refused = |find: &[u8], at: usize, byte: u8| {
@@ -398,8 +398,8 @@ fn what_is_cut_short_or_newer_or_damaged_is_refused_with_the_reason() {
 }
 
 proptest! {
-    /// Bytes with a valid checksum and hostile content: no panic, no huge allocation, and whatever
-    /// is believed can be written and read again.
+    /// Bytes with a valid checksum and hostile content: no panic, no huge allocation, and accepted input can be written and read
+    /// again.
     #[test]
     fn hostile_bytes_are_errors(changes in prop::collection::vec((0..4096_usize, any::<u8>()), 1..8), cut in 0..4096_usize) {
         let mut bytes = sample().encode();

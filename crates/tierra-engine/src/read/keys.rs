@@ -1,6 +1,6 @@
-//! Finding rows by their primary keys, in one version of a table.
+//! Finds rows by primary key in one version of a table.
 //!
-//! Invariant: what no run lists is built from the rows before anything is sought, so that no row is missed.
+//! Invariant: the keys of rows without a run are read before any lookup, so no row is missed.
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ use crate::spec::TableSpec;
 use crate::table::Table;
 use crate::table::version::{Located, TableVersion};
 
-/// The index of a version: all of its rows are in one of them.
+/// A version's key index: each of its rows is in the near part or in a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Keys<'v> {
     pub(crate) near: &'v KeyIndex,
     pub(crate) runs: &'v [Arc<KeyRun>],
 }
 
-/// Why a lookup did not come to its end.
+/// Why a lookup failed.
 pub(crate) enum FindError {
     Scan(ScanError),
-    /// A run turned out to be damaged, and was given up.
+    /// A run turned out to be damaged and was given up.
     GivenUp,
 }
 
@@ -41,14 +41,14 @@ impl From<ScanError> for FindError {
 }
 
 impl KeyColumns {
-    /// The index of a version, if nothing of it has to be built.
+    /// A version's key index, if no part of it must be built.
     pub(crate) fn built<'v>(&self, version: &'v TableVersion) -> Option<Keys<'v>> {
         let (near, runs) = (version.keys.near.get()?, version.keys.runs());
         let is_there = |run: &Arc<KeyRun>| !run.is_given_up() || run.substitute().is_some();
         runs.iter().all(is_there).then_some(Keys { near, runs })
     }
 
-    /// Rows whose keys have to be read before the version's index can be used, unless it is built.
+    /// Rows whose keys must be read before the version's index can be used; 0 if it is built.
     pub(crate) fn unlisted_rows(&self, version: &TableVersion) -> u64 {
         let runs = || version.keys.runs().iter().filter(|run| !run.is_given_up());
         let is_listed = |segment: &Segment| runs().any(|run| run.covers(segment.id()));
@@ -58,7 +58,7 @@ impl KeyColumns {
         rows.sum::<u64>() + u64::from(version.tail.rows())
     }
 
-    /// The index of a version. What no run lists is built from the rows, if nobody has yet.
+    /// A version's key index. The part that no run lists is built from the rows, unless it exists.
     pub(crate) fn index<'v>(
         &self,
         table: &Table,
@@ -78,12 +78,12 @@ impl KeyColumns {
             return Ok(Keys { near, runs });
         }
         let built = storage.read_validated(|| self.build(table, version))??;
-        // Two readers may build at a time; both results are the same.
+        // Two readers may build at the same time; both results are the same.
         let near = version.keys.near.get_or_init(|| built);
         Ok(Keys { near, runs })
     }
 
-    /// The levels of what no run lists.
+    /// The near index of the rows that no run lists.
     fn build(&self, table: &Table, version: &TableVersion) -> Result<KeyIndex, ScanError> {
         let segments = version.segments.iter();
         let segments = segments.filter(|segment| !version.keys.is_in_runs(segment.id()));
@@ -106,7 +106,7 @@ impl KeyColumns {
         })
     }
 
-    /// The keys of sealed rows, by their normalized keys.
+    /// The rows of segments by normalized key.
     fn entries_of<'v>(
         &self,
         spec: &TableSpec,
@@ -124,7 +124,7 @@ impl KeyColumns {
         Ok(index)
     }
 
-    /// Image and row of each key of a segment, in the order of the rows.
+    /// Normalized key and row of each key of a segment, in the order of the rows.
     pub(crate) fn segment_entries(
         &self,
         spec: &TableSpec,
@@ -139,8 +139,8 @@ impl KeyColumns {
         Ok(normalized_keys.into_iter().zip(first..).collect())
     }
 
-    /// The rows of a version with these keys, `None` where there is none. A key is given by its normalized key and, where
-    /// that is not all, by its values. Each is one lookup, counted in `lookups`.
+    /// The rows of a version with these keys, `None` for a key without a row. A key is given by its normalized key and, if that
+    /// is not the whole key, by its values. Each key is one lookup, counted in `lookups`.
     pub(crate) fn rows<E: From<ScanError>>(
         &self,
         table: &Arc<Table>,
@@ -156,7 +156,7 @@ impl KeyColumns {
                 .read_validated(|| self.candidate_rows(table, keys, normalized_keys, lookups))?;
             let mut rows = match found {
                 Ok(rows) => rows,
-                // Something else replaces the run now.
+                // The run now has a substitute.
                 Err(FindError::GivenUp) => continue,
                 Err(FindError::Scan(error)) => return Err(error.into()),
             };
@@ -201,12 +201,12 @@ impl KeyColumns {
         lookups: &mut Lookups,
     ) -> Result<Vec<Option<RowId>>, FindError> {
         let mut rows = vec![None; normalized_keys.len()];
-        // The oldest first: joined with most others, it has most rows.
+        // The oldest run first: it was joined most often and has most rows.
         for run in keys.runs {
             let found = run.find(normalized_keys, &mut rows, lookups);
             found.map_err(|error| give_up(table, run, &error))?;
         }
-        // Near are the newest rows, few of all, in a level for each power of four.
+        // The newest rows are near; they are few, in one level per power of four.
         let left = rows.iter().enumerate();
         let left = left.filter_map(|(at, row)| row.is_none().then_some(at));
         let left: Vec<usize> = left.collect();
@@ -222,7 +222,7 @@ impl KeyColumns {
         Ok(rows)
     }
 
-    /// Of `rows` those at the places `found` whose keys are the ones wanted, or the rows with the same normalized key that have them.
+    /// Of `rows` those at the places `found` that have the wanted key, or other rows with the same normalized key that have it.
     #[allow(clippy::too_many_arguments)]
     fn verify_rows(
         &self,
@@ -238,7 +238,7 @@ impl KeyColumns {
         let (spec, candidate) = (table.spec(), |at: usize| rows[found[at]]);
         let mut verified: Vec<_> = (0..found.len()).map(candidate).collect();
         let (mut others, mut failed) = (Vec::new(), None);
-        // The first cell stands for all: a gate decides how fast, never what.
+        // The first cell stands for all: a gate decides the speed, never the result.
         let first = verified.first().copied().flatten();
         let speed = match first.and_then(|row| version.locate(row)) {
             Some(Located::Sealed(segment, _)) => segment.speed(self.columns()[0]),
@@ -285,7 +285,7 @@ impl KeyColumns {
         Ok(verified)
     }
 
-    /// Every row whose key has this normalized key.
+    /// All rows whose keys have this normalized key.
     fn candidates(
         &self,
         table: &Arc<Table>,
@@ -300,7 +300,7 @@ impl KeyColumns {
         Ok(all)
     }
 
-    /// Whether the row of the version has this key.
+    /// Whether the version's row has this key.
     async fn verify<M: Mode>(
         &self,
         cx: Cx<M>,
@@ -346,7 +346,7 @@ impl KeyColumns {
     }
 }
 
-/// Has a run not be used any more, and another one made.
+/// Stops the use of a run and asks for another one.
 pub(crate) fn give_up(table: &Arc<Table>, run: &KeyRun, error: &FormatError) -> FindError {
     if run.give_up() {
         let name = &table.spec().name;

@@ -1,5 +1,5 @@
-//! Finding rows by key and putting them together again: every key and every cell a lookup of its
-//! own, run in groups so that they wait for far memory together.
+//! Finds rows by key and reads their cells. Every key and every cell is one lookup; lookups run in groups, so that they wait for
+//! far memory together.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ use crate::table::requests::Request;
 use crate::table::snapshot::Snapshot;
 use crate::table::version::Located;
 
-/// Where the cells of some rows lie.
+/// The number of cells of some rows by tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CellCounters {
     /// Cells in near memory: of the tail, and of chunks with a near copy.
@@ -35,14 +35,14 @@ pub struct CellCounters {
     pub far: u64,
 }
 
-/// So many keys, and no more, are looked for by scans while keys of many rows are not indexed.
+/// The most keys that scans look up while the keys of many rows are not indexed.
 const SCANNED_KEYS_MOST: usize = 4;
-/// Fewer rows' keys are indexed as soon as it is needed.
+/// The keys of fewer rows are indexed as soon as they are needed.
 const SCANNED_ROWS_LEAST: u64 = 1 << 20;
 
 impl Snapshot {
-    /// How many cells of each tier [`Snapshot::reconstruct`] reads for these rows and columns. A cell
-    /// is one line of a chunk, rarely two.
+    /// The number of cells that [`Snapshot::reconstruct`] reads in each tier for these rows and columns. A cell is one line of a
+    /// chunk, rarely two.
     ///
     /// # Panics
     /// If there is no such column.
@@ -65,9 +65,8 @@ impl Snapshot {
         cells
     }
 
-    /// The row of each key, `None` where there is none. `keys` has an array per key column, in the
-    /// key's order; each row of them is one lookup, counted in `lookups`. Keys of rows that are not indexed yet
-    /// are indexed by the first call that needs them.
+    /// The row of each key, `None` for a key without a row. `keys` has an array per key column, in the key's order; each row of
+    /// these arrays is one lookup, counted in `lookups`. The first call that needs keys that are not indexed yet indexes them.
     ///
     /// # Errors
     /// [`LookupError`]: no primary key, keys of other types, damaged bytes.
@@ -115,14 +114,14 @@ impl Snapshot {
         let values = |row| Ok::<_, ScanError>(key.values(&arrays, row));
         let mut rows = key.rows(self.table(), version, &normalized_keys, values, lookups)?;
         for (row, found) in rows.iter_mut().enumerate() {
-            // NULL equals nothing, whatever its slot holds.
+            // NULL equals nothing, regardless of the value in its slot.
             *found = found.filter(|_| !is_null(row));
         }
         Ok(rows)
     }
 
-    /// [`Snapshot::rows_by_key`] while the index is not built, which takes longer than a scan for few keys: it
-    /// is built in the background meanwhile.
+    /// [`Snapshot::rows_by_key`] while the index is not built: for few keys a scan is faster than building it. The index is built
+    /// in the background meanwhile.
     fn rows_by_scan(
         &self,
         keys: &[ArrayRef],
@@ -152,14 +151,13 @@ impl Snapshot {
         (0..keys[0].len()).map(find).collect()
     }
 
-    /// The wanted columns of some rows, in the order of `rows`. A sealed cell is one lookup, counted in
-    /// `lookups`.
+    /// The projected columns of some rows, in the order of `rows`. A sealed cell is one lookup, counted in `lookups`.
     ///
     /// # Errors
     /// [`LookupError`]: a row that this snapshot does not have, damaged bytes.
     ///
     /// # Panics
-    /// If the projection is of a table with more columns.
+    /// If the projection was made for a table with more columns.
     pub fn reconstruct(
         &self,
         rows: &[RowId],
@@ -176,7 +174,7 @@ impl Snapshot {
         })
     }
 
-    /// [`Snapshot::reconstruct`] without making arrays of what was read.
+    /// [`Snapshot::reconstruct`] without building arrays.
     ///
     /// # Errors
     /// As [`Snapshot::reconstruct`].
@@ -201,7 +199,7 @@ impl Snapshot {
         Err(storage.lost_while_read().into())
     }
 
-    /// `None` where something was damaged, and is right now, to be read again.
+    /// `None` if damage was found and repaired: the cells must be read again.
     fn gather_once(
         &self,
         rows: &[RowId],
@@ -214,7 +212,7 @@ impl Snapshot {
         let projection = projection.columns();
         let mut filling = gathered.filling();
         let mut sealed = Vec::with_capacity(rows.len());
-        // Where every reading is checked: each block once.
+        // If every read is checked, each block is checked once.
         let mut checked = HashSet::new();
         let is_checked = |segment: &Segment| projection.iter().any(|it| segment.checks_every(*it));
         for (at, row) in rows.iter().enumerate() {
@@ -251,7 +249,7 @@ impl Snapshot {
             rows: filling,
             failed: None,
         };
-        // The first cell stands for all: a gate decides how fast, never what.
+        // The first cell stands for all: a gate decides the speed, never the result.
         let gate = table.cell_gate(first.segment.speed(*column)).now();
         lookups.run(gate, count, |execution, size, part| {
             let cells = ByColumn {
@@ -292,7 +290,7 @@ impl Snapshot {
 /// Puts cells into their places.
 struct Gathering<'r> {
     rows: Filling<'r>,
-    /// Which column of which of the wanted rows could not be read, and why.
+    /// The column and the wanted row that could not be read, and why.
     failed: Option<(usize, usize, Box<FormatError>)>,
 }
 
@@ -308,29 +306,29 @@ impl<'a> CellSink<'a, (u32, u32)> for Gathering<'_> {
     }
 }
 
-/// A row that lies in a segment.
+/// A row in a segment.
 struct SealedRow<'v> {
     chunks: &'v [Chunk<'v>],
     row: usize,
-    /// Which of the wanted rows it is.
+    /// Its index among the wanted rows.
     at: usize,
     segment: &'v Segment,
 }
 
-/// Cells to look up, column by column, so that those of one chunk follow each other.
+/// Cells to look up, column by column, so that cells of one chunk follow each other.
 struct ByColumn<'v> {
     rows: &'v [SealedRow<'v>],
     projection: &'v [usize],
     decoders: &'v [Option<Decoder<'v>>],
-    /// The next cell's.
+    /// Of the next cell.
     position: usize,
     row: usize,
-    /// Cells to come.
+    /// Cells that are left.
     left: usize,
 }
 
 impl<'v> Iterator for ByColumn<'v> {
-    /// Which of the columns, which of the wanted rows, and the cell.
+    /// Index of the column, index of the wanted row, and the cell.
     type Item = ((u32, u32), CellAt<'v, 'v>);
 
     #[inline(always)]

@@ -1,12 +1,11 @@
-//! The scrubber: a thread that walks over everything a database stores, slowly and again and again, and at once over what was
-//! just lost.
+//! The scrubber: a thread that continuously and slowly checks everything a database stores, and at once what was just lost.
 //!
-//! A round reads every copy of every extent at the pace of [`DatabaseOptions::scrub_bytes_per_s`](crate::DatabaseOptions), in the
-//! order of their numbers, so that what is written meanwhile comes last. It begins [`ROUND_LEAST`] after the one before did: what was
-//! read since needs no check. Where it is, and when it began, is kept in the file `scrub` of the database's directory, for
-//! processes may live shorter than a round.
+//! A round reads every copy of every extent at the pace of [`DatabaseOptions::scrub_bytes_per_s`](crate::DatabaseOptions),
+//! ordered by extent number, so that newly written extents come last. It begins at least [`ROUND_LEAST`] after the previous one
+//! began. Its position and start are stored in the file `scrub` of the database's directory, because processes may live shorter
+//! than a round.
 //!
-//! Invariant: it keeps no extent allocated but the one that it reads; with a pace of 0 it reads nothing but what was lost.
+//! Invariant: it keeps no extent allocated except the one that it reads; with a pace of 0 it reads only what was lost.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,39 +24,39 @@ use crate::storage::revalidation::needs_revalidation;
 use crate::table::catalog::Catalog;
 use crate::table::requests::{Request, Requests, TableExtents};
 
-/// Bytes a second unless told otherwise: less than a hundredth of what checksums take of one core, and of the bandwidth of the
-/// slowest modules about 3 %.
+/// Default bytes per second: less than a hundredth of what checksums take of one core, and about 3 % of the bandwidth of the
+/// slowest modules.
 pub const SCRUB_BYTES_PER_S: u64 = 64 << 20;
-/// From the beginning of a round to that of the next.
+/// The least time from the beginning of a round to that of the next.
 const ROUND_LEAST: Duration = Duration::from_secs(24 * 3600);
-/// Its place is written down so often.
+/// Interval at which its position is stored.
 const REMEMBER_EVERY: Duration = Duration::from_secs(60);
-/// Whether files are as long as they were is asked so often, in between as well.
+/// Interval at which the lengths of files are checked, also between rounds.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 const STATE_FILE: &str = "scrub";
 
-/// Where the scrubber is.
+/// The progress of the scrubber.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubProgress {
-    /// Bytes a second at most; 0: it only repairs what was lost.
+    /// The most bytes per second; 0: it only repairs what was lost.
     pub bytes_per_s: u64,
-    /// Whether a round is under way.
+    /// Whether a round is running.
     pub is_walking: bool,
     /// Bytes read in this round, or the last one, since the database was opened.
     pub round_bytes: u64,
-    /// Bytes that were left to read when that began.
+    /// Bytes that were left to read when that count began.
     pub round_total_bytes: u64,
-    /// When the round under way, or the last one, began, in any process.
+    /// When the current round, or the last one, began, in any process.
     pub round_began: Option<SystemTime>,
     /// Rounds that ended since the database was opened.
     pub rounds: u64,
-    /// Copies of extents found damaged since then, and how many of them were repaired.
+    /// Copies of extents found damaged since the database was opened.
     pub damaged_copies: u64,
-    /// See above.
+    /// Those of them that were repaired.
     pub repaired_copies: u64,
 }
 
-/// The pace of one database's scrubber, which can be changed while it walks. Clones are of the same database.
+/// The pace of one database's scrubber, which can be changed at any time. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ScrubPace(Arc<Pace>);
 
@@ -68,7 +67,7 @@ struct Pace {
 }
 
 impl ScrubPace {
-    /// What a database is opened with.
+    /// The pace with which a database is opened.
     pub(crate) fn new(bytes_per_s: u64) -> Self {
         Self(Arc::new(Pace {
             bytes_per_s: AtomicU64::new(bytes_per_s),
@@ -76,24 +75,24 @@ impl ScrubPace {
         }))
     }
 
-    /// Bytes a second from the next extent on. 0: a walk stops there, and goes on when there is a pace again.
+    /// Sets the bytes per second from the next extent on. 0 pauses a round; it continues when there is a pace again.
     pub fn set(&self, bytes_per_s: u64) {
         // Relaxed, here and below: nothing else depends on it.
         self.0.bytes_per_s.store(bytes_per_s, Ordering::Relaxed);
     }
 
-    /// Bytes a second now.
+    /// The current bytes per second.
     pub fn get(&self) -> u64 {
         self.0.bytes_per_s.load(Ordering::Relaxed)
     }
 
-    /// As when the database was opened.
+    /// Restores the pace with which the database was opened.
     pub fn reset(&self) {
         self.set(self.0.opened_with);
     }
 }
 
-/// What survives the process.
+/// The state that is stored between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     began: SystemTime,
@@ -129,7 +128,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Scrubber {
-    /// Starts the thread. Without one, nothing is checked but what is read.
+    /// Starts the thread. Without it, only data that is read is checked.
     pub(crate) fn start(
         storage: Arc<Storage>,
         requests: Requests,
@@ -138,7 +137,7 @@ impl Scrubber {
     ) -> Self {
         let shared = Arc::<Shared>::default();
         let pace = ScrubPace::new(bytes_per_s);
-        // Files that were found cut short when the database was opened.
+        // Files that were truncated when the database was opened.
         lock(&shared.told).has_losses = needs_revalidation();
         let sleeper = shared.clone();
         storage.losses().listen(move || {
@@ -189,7 +188,7 @@ impl Scrubber {
     }
 }
 
-/// An extent that a round has before it, as long as somebody else holds it.
+/// An extent that the round has yet to read, while anything else references it.
 struct Ahead {
     table: Arc<TableEntry>,
     extent: Weak<OwnedExtent>,
@@ -245,7 +244,7 @@ impl Work {
         created.min()
     }
 
-    /// Until there is something to do.
+    /// Waits until there is something to do.
     fn wait(&self, most: Duration) -> Woken {
         let told = lock(&self.shared.told);
         let idle = |told: &mut Told| !told.closing && !told.has_losses;
@@ -258,10 +257,10 @@ impl Work {
         }
     }
 
-    /// Reads on from where the state says, to the end or until there is something else to do.
+    /// Continues the round from the state's position, to its end or until there is something else to do.
     fn round(&self, state: &mut State) {
         match self.requests.ask(|reply| Request::CheckOwn {
-            // What is missing may come back: nobody asked for anything to be published without it.
+            // Missing tiers may come back: nothing that diverges from them may be published before a requested write.
             repair: self.storage.is_settled(),
             reply,
         }) {
@@ -329,18 +328,18 @@ impl Work {
         }
     }
 
-    /// Whether there is something more urgent than a round.
+    /// Whether something is more urgent than the round.
     fn is_wanted(&self) -> bool {
         let told = lock(&self.shared.told);
         told.closing || told.has_losses
     }
 
-    /// Checks an extent, and puts right what can be. Whether it got to the end.
+    /// Checks an extent and repairs it as far as possible. Returns whether it was checked to its end.
     fn check(&self, options: &ScrubOptions, table: &TableEntry, extent: &OwnedExtent) -> bool {
         let mut report = ScrubReport::default();
         scrub::scrub_extent(&self.catalog, options, table, extent, &mut report);
         let seen = self.storage.losses().begin_read();
-        // What it lost by being read is next.
+        // Losses found by this read are handled next.
         self.storage.validate(seen);
         let progress = &mut lock(&self.shared.told).progress;
         progress.round_bytes += report.bytes;
@@ -349,7 +348,7 @@ impl Work {
         !report.stopped
     }
 
-    /// Restores what was lost, wherever it is, as fast as it goes.
+    /// Restores everything that was lost, without a pace.
     fn restore_lost(&self) {
         let Ok(tables) = self.requests.ask(|reply| Request::Extents { reply }) else {
             return;
@@ -389,7 +388,7 @@ fn read_state(path: &Path) -> Option<State> {
     (version == "1").then_some(State { began, next })
 }
 
-/// Losing it costs reading some data again: an error is only told.
+/// Losing the file costs reading some data again, so an error is only logged.
 fn write_state(path: &Path, state: &State) {
     let began = state.began.duration_since(UNIX_EPOCH).unwrap_or_default();
     let next = state.next.map_or("-".to_owned(), |next| next.0.to_string());
@@ -397,7 +396,7 @@ fn write_state(path: &Path, state: &State) {
     let dir = path.parent().unwrap_or(path);
     let written = Directory::new(dir, None).replace(STATE_FILE, text.as_bytes());
     if let Err(error) = written {
-        tracing::warn!(path = %path.display(), %error, "how far the scrubber has come could not be written down: after the next start it begins anew");
+        tracing::warn!(path = %path.display(), %error, "the scrubber's position could not be stored: the next start reads some data again");
     }
 }
 

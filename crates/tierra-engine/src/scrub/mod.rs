@@ -1,10 +1,10 @@
-//! Every copy of everything, read and compared with its checksum: damage is found before it is needed,
-//! and repaired while another copy has what was there.
+//! Scrub passes: every copy of everything is read and compared with its checksum. Damage is found before the data is needed, and
+//! repaired while another copy is right.
 //!
-//! Manifests, superblocks and records of logs are the writer's, who compares them when a walk begins. Then as many threads read as
-//! loads have, one extent each at a time; one, if the walk has a pace.
+//! The writer checks manifests, superblocks and records of logs when a pass begins. Then as many threads as loads use read one
+//! extent each at a time; one thread if the pass has a pace.
 //!
-//! Invariant: a walk changes nothing but bytes that are wrong, and queries go on meanwhile.
+//! Invariant: a pass changes only wrong bytes, and queries go on meanwhile.
 
 pub(crate) mod background;
 
@@ -24,49 +24,49 @@ use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::table::catalog::Catalog;
 use crate::table::requests::{Request, Requests, TableExtents};
 
-/// How to walk over a database.
+/// Options of a scrub pass.
 #[derive(Clone, Debug, Default)]
 pub struct ScrubOptions {
-    /// Reads no more bytes a second than these; `None`: as fast as memory goes.
+    /// The most bytes read per second; `None`: no limit.
     pub bytes_per_s: Option<u64>,
-    /// Says what is damaged, and leaves it.
+    /// Reports damage without repairing it.
     pub only_verify: bool,
-    /// Ends the walk early.
+    /// Ends the pass early.
     pub stop: Stop,
 }
 
-/// What a walk found.
+/// The findings of a scrub pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubReport {
     /// Extents whose copies were read.
     pub extents: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// Copies of extents that did not pass their checksums.
+    /// Copies of extents that failed their checksums.
     pub damaged_copies: u64,
     /// Those of them that were repaired.
     pub repaired_copies: u64,
-    /// What no copy has any more.
+    /// Data that no copy has any more.
     pub lost: Vec<Lost>,
-    /// Whether it was stopped before its end.
+    /// Whether the pass was stopped before its end.
     pub stopped: bool,
 }
 
-/// Rows that no copy has any more; everything else of the table can be read.
+/// Rows that no copy has any more; the rest of the table can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// The table.
     pub table: String,
-    /// The column; `None` where it is no rows that are lost but a part of an index, which is built again,
-    /// or a dictionary's image, which is there in near memory until the database is closed.
+    /// The column; `None` if no rows are lost, but a part of an index, which is rebuilt, or a dictionary's image, whose values
+    /// are in near memory until the database is closed.
     pub column: Option<String>,
-    /// The segment, and the first row there and behind the last.
+    /// The segment's id.
     pub segment: u32,
     /// Rows of the segment.
     pub rows: std::ops::Range<usize>,
 }
 
-/// Bytes of all copies that a walk over the database reads.
+/// Bytes of all copies that a pass over the database reads.
 pub(crate) fn total_bytes(requests: &Requests) -> Result<u64, TableError> {
     let tables = requests.ask(|reply| Request::Extents { reply })?;
     let extents = tables.iter().flat_map(|table| &table.extents);
@@ -74,8 +74,8 @@ pub(crate) fn total_bytes(requests: &Requests) -> Result<u64, TableError> {
     Ok(bytes.sum())
 }
 
-/// Walks over everything. `progress` is told the bytes read so far. Where pages turn out to be lost, everything is walked
-/// over again, until nothing was lost meanwhile: only then is everything known to be there.
+/// Scrubs everything. `progress` receives the bytes read so far. If pages are lost meanwhile, the pass is repeated until none is:
+/// only then is everything known to be whole.
 pub(crate) fn scrub(
     storage: &Storage,
     requests: &Requests,
@@ -83,7 +83,7 @@ pub(crate) fn scrub(
     options: &ScrubOptions,
     mut progress: impl FnMut(u64),
 ) -> Result<ScrubReport, TableError> {
-    /// A medium that loses pages faster than they are restored is given up.
+    /// Rounds before a medium that loses pages faster than they are restored is given up.
     const ROUNDS_MOST: usize = 8;
     let mut report = ScrubReport::default();
     let repair = !options.only_verify;
@@ -109,7 +109,7 @@ pub(crate) fn scrub(
         if report.stopped || options.only_verify || storage.validate(seen) {
             break;
         }
-        // Told again by the next round.
+        // The next round reports it again.
         report.lost.truncate(lost_before);
     }
     Ok(report)
@@ -129,7 +129,7 @@ fn walk(
         extents.iter().map(move |extent| (entry, &**extent))
     });
     let extents: Vec<(&TableEntry, &OwnedExtent)> = extents.collect();
-    // A pace is that of one thread.
+    // The pace is that of one thread.
     let threads = match options.bytes_per_s {
         None => storage.threads.get().min(extents.len()),
         Some(_) => 1,
@@ -137,7 +137,7 @@ fn walk(
     let (next, bytes) = (AtomicUsize::new(0), AtomicU64::new(report.bytes));
     let walk = |progress: &mut dyn FnMut(u64)| {
         let mut found = ScrubReport::default();
-        // Relaxed: the counters alone are shared.
+        // Relaxed: only the counters are shared.
         while let Some((entry, extent)) = extents.get(next.fetch_add(1, Ordering::Relaxed)) {
             let before = found.bytes;
             scrub_extent(catalog, options, entry, extent, &mut found);
@@ -167,7 +167,7 @@ fn walk(
 }
 
 impl ScrubReport {
-    /// What two walks over different extents found.
+    /// The sum of two passes over different extents.
     fn and(mut self, other: ScrubReport) -> ScrubReport {
         self.extents += other.extents;
         self.bytes += other.bytes;
@@ -181,7 +181,7 @@ impl ScrubReport {
     }
 }
 
-/// Reads all copies of an extent, and puts right what another copy has.
+/// Reads all copies of an extent, and repairs what another copy has.
 pub(crate) fn scrub_extent(
     catalog: &Catalog,
     options: &ScrubOptions,
@@ -195,10 +195,10 @@ pub(crate) fn scrub_extent(
         report.stopped = true;
         return;
     }
-    // Logs are the writer's, who leaves those that lost pages.
+    // Logs belong to the writer, which abandons those that lost pages.
     let is_log = matches!(extent.owner(), Owner::Log(_));
     if !options.only_verify && !is_log {
-        // What was lost, and is all the same what its checksum says, is written anew.
+        // Lost parts that still match their checksum are written anew.
         for (copy, _) in checked.iter().filter(|(_, checked)| checked.is_ok()) {
             restore_lost(extent, copy);
         }
@@ -213,7 +213,7 @@ pub(crate) fn scrub_extent(
         return;
     }
     report.damaged_copies += wrong.len() as u64;
-    // Also where nothing is repaired: readers look again.
+    // Also without repair: readers check again.
     extent.all_losses().log.damage.note();
     let right = right.first().map(|(copy, _)| (*copy).clone());
     let right = right.or_else(|| without_whole_copy(catalog, options, entry, extent, report));
@@ -222,7 +222,7 @@ pub(crate) fn scrub_extent(
     };
     let copies = extent.copies().iter();
     for copy in copies.filter(|copy| !Arc::ptr_eq(copy, &right)) {
-        // Readers and the scrubber in the background may have been faster.
+        // A reader or the background scrubber may have repaired it first.
         let was_wrong = wrong.iter().any(|(wrong, _)| Arc::ptr_eq(wrong, copy));
         match repair::copy(extent, copy, &right) {
             Ok(_) => report.repaired_copies += u64::from(was_wrong),
@@ -236,7 +236,7 @@ pub(crate) fn scrub_extent(
     }
 }
 
-/// Puts a copy together from all, and says what none has. The copy, if it is whole then.
+/// Repairs a copy block by block from all copies, and reports what none has. Returns the copy if it is whole then.
 fn without_whole_copy(
     catalog: &Catalog,
     options: &ScrubOptions,
@@ -261,7 +261,7 @@ fn without_whole_copy(
     put_together(entry, extent, &segment, &columns, report)
 }
 
-/// A copy against its header and checksum.
+/// Checks a copy against its header and checksum.
 fn check(copy: &ExtentCopy, options: &ScrubOptions) -> Result<(), PoolError> {
     let mut walk = ScrubPass::new(vec![copy.extent()]);
     if let Some(pace) = options.bytes_per_s {
@@ -272,7 +272,7 @@ fn check(copy: &ExtentCopy, options: &ScrubOptions) -> Result<(), PoolError> {
     found
 }
 
-/// The segment whose chunks lie in an extent, as it is read now, and their columns.
+/// The segment whose chunks lie in an extent, in the current version, and their columns.
 fn segment_of(
     catalog: &Catalog,
     entry: &TableEntry,
@@ -291,8 +291,8 @@ fn segment_of(
     Some((segment.clone(), columns))
 }
 
-/// No copy is whole: puts the one that is read right block by block, each from whichever copy has it.
-/// The copy, if it is whole then.
+/// Without a whole copy, repairs the copy that is read block by block, each from any copy that has it. Returns the copy if it is
+/// whole then.
 fn put_together(
     entry: &TableEntry,
     extent: &OwnedExtent,
@@ -322,7 +322,7 @@ fn put_together(
     is_whole.then(|| read.clone())
 }
 
-/// Has what was lost of a copy, which has its checksum, written anew.
+/// Rewrites what a copy has lost; it matches its checksum.
 fn restore_lost(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) {
     if copy.has_losses()
         && let Err(error) = repair::rewrite_lost(extent, copy)

@@ -1,9 +1,10 @@
-//! Whether what is read of a segment is to be believed.
+//! Verification of a segment's blocks.
 //!
-//! A block is compared with its checksum before it is read first, again once damage was found anywhere ([`crate::storage::verified`]), and behind
-//! every reading where that is asked for ([`VerifyReads`]); what is damaged is repaired from another copy, if there is one.
+//! A block is compared with its checksum before its first read, again after damage was found anywhere
+//! ([`crate::storage::verified`]), and after every read on request ([`VerifyReads`]). A damaged block is repaired from another
+//! copy, if there is one.
 //!
-//! Invariant: a block is noted as verified only once it was, and no block of a chunk that is a placeholder ever is.
+//! Invariant: a block is marked as verified only after it was, and no block of a placeholder ever is.
 
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Chunk, FormatError};
@@ -16,7 +17,7 @@ use crate::storage::read_checks::VerifyReads;
 use crate::storage::revalidation::needs_revalidation;
 
 impl Segment {
-    /// Before a block is read: checks it unless that was done before.
+    /// Called before a block is read: checks it unless that was done before.
     #[inline]
     pub(crate) fn verify(
         &self,
@@ -30,7 +31,7 @@ impl Segment {
         self.verify_slow(spec, column, block)
     }
 
-    /// [`Segment::verify`] of many columns' blocks of the same rows.
+    /// [`Segment::verify`] for the blocks of many columns in the same rows.
     pub(crate) fn verify_columns(
         &self,
         spec: &TableSpec,
@@ -49,7 +50,7 @@ impl Segment {
         if needs_revalidation() {
             self.restore_lost(spec, column, block)?;
         }
-        // Where every reading is checked that is done behind it, while the bytes are in a cache.
+        // If every read is checked, the check follows the read, while the bytes are in a cache.
         if self.verified.contains(block, column) {
             return Ok(());
         }
@@ -59,7 +60,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether what is read of a column is checked every time.
+    /// Whether every read of a column is checked.
     #[inline]
     pub(crate) fn checks_every(&self, column: usize) -> bool {
         needs_revalidation()
@@ -68,7 +69,7 @@ impl Segment {
                 .is_some_and(|(extent, ..)| extent.all_losses().checks.get() == VerifyReads::Every)
     }
 
-    /// What `read` makes of a block; `None` where that must not be believed, and the block is right now, to be read again.
+    /// The result of `read` on a block; `None` if it is not valid: the block was repaired and must be read again.
     #[inline]
     pub(crate) fn read<T>(
         &self,
@@ -81,7 +82,7 @@ impl Segment {
         self.validated(spec, column, block, read(self.chunk(column)))
     }
 
-    /// After a verified block was read: what was read; `None` as [`Segment::read`] returns it.
+    /// Called after a verified block was read: the result, or `None` as in [`Segment::read`].
     #[inline]
     pub(crate) fn validated<T>(
         &self,
@@ -96,7 +97,8 @@ impl Segment {
         }
     }
 
-    /// After a block was read: whether that is to be believed, where every reading is checked. If not, the block is right now, to be read again.
+    /// Called after a block was read: whether the result is valid, if every read is checked. If not, the block was repaired and
+    /// must be read again.
     #[inline]
     pub(crate) fn revalidate(
         &self,
@@ -110,7 +112,7 @@ impl Segment {
         }
     }
 
-    /// After a block could not be read: the error, unless the block was damaged and is right now, to be read again.
+    /// Called after a read failed: the error, unless the block was damaged and repaired and can be read again.
     #[cold]
     pub(crate) fn retry_after(
         &self,
@@ -125,8 +127,8 @@ impl Segment {
         }
     }
 
-    /// Checks a block's checksum whether that was done before or not. A damaged one is repaired from
-    /// another copy, if there is one. Whether it was right before.
+    /// Checks a block even if that was done before. A damaged one is repaired from another copy, if there is one. Returns whether
+    /// it was right before.
     pub(crate) fn verify_again(
         &self,
         spec: &TableSpec,
@@ -138,7 +140,7 @@ impl Segment {
         let Err(source) = chunk.verify_block(block) else {
             return Ok(true);
         };
-        // What was copied near was right, and nobody writes there.
+        // Near copies were right when made, and nothing writes there.
         if let Some((extent, read, place)) = self.far(column)
             && repair::block(extent, read, place.start, chunk, block)
         {
@@ -147,7 +149,7 @@ impl Segment {
         Err(self.damaged(spec, column, block * BLOCK_LEN, source))
     }
 
-    /// Has a block there, if it was lost.
+    /// Restores a block if it was lost.
     fn restore_lost(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
         let Some((extent, read, place)) = self.far(column) else {
             return Ok(());
@@ -164,7 +166,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Checks all blocks of a column, whether that was done before or not: what is made of them lasts.
+    /// Checks all blocks of a column even if that was done before, because the result is stored.
     pub(crate) fn verify_column(&self, spec: &TableSpec, column: usize) -> Result<(), ScanError> {
         for block in 0..self.blocks() {
             if needs_revalidation() {
@@ -177,7 +179,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Puts right what was lost of a column's chunk. Nothing is read where nothing was.
+    /// Restores what was lost of a column's chunk. Reads nothing if nothing was lost.
     pub(crate) fn restore_column(&self, spec: &TableSpec, column: usize) -> Result<(), ScanError> {
         if needs_revalidation() {
             let mut blocks = 0..self.blocks();
@@ -186,7 +188,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Checks all blocks of a column's chunk in a copy of it.
+    /// Checks all blocks of a column's chunk in the given copy.
     pub(crate) fn check_copy(
         &self,
         spec: &TableSpec,
@@ -209,7 +211,7 @@ impl Segment {
         Ok(())
     }
 
-    /// The error that names the block of a row.
+    /// The error that names a row's block.
     pub(crate) fn damaged(
         &self,
         spec: &TableSpec,

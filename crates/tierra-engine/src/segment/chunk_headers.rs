@@ -1,25 +1,24 @@
-//! The heads of a segment's chunks in near memory: where their blocks lie, which checksums and what least and greatest values
-//! these have.
+//! The headers of a segment's chunks in near memory: the offsets, checksums, minima and maxima of their blocks.
 //!
-//! Copied when the segment is opened, and believed only as far as the checksums in the copies hold. From then on no head is read
-//! in far memory: looking for a block costs no far miss, no damaged head misleads a query, and one that is damaged or
-//! lost there, in all copies even, is repaired from here. They take 128 bytes a chunk and 32 a block, and no budget limits them.
+//! Copied when the segment is opened, and verified by the checksums in the copies. From then on no header is read in far memory:
+//! finding a block costs no far miss, a damaged header misleads no query, and a header that is damaged or lost, even in all
+//! copies, is repaired from here. They take 128 bytes per chunk and 32 per block, and no budget limits them.
 //!
-//! Invariant: the heads are those that were written, as long as the segment's chunks are open.
+//! Invariant: the headers are those that were written, as long as the segment's chunks are open.
 
 use arrow::buffer::MutableBuffer;
 use tierra_column::Chunk;
 
-/// Of all columns, one behind the other: chunks of as many rows have heads of the same length, in whole lines.
+/// Of all columns, one after the other: chunks with the same number of rows have headers of the same length, in whole lines.
 pub(crate) struct ChunkHeaders {
-    /// Begins on a line, so that no entry of a directory straddles one.
+    /// Aligned to a line, so that no entry of a directory straddles one.
     bytes: MutableBuffer,
     bytes_each: usize,
 }
 
 impl ChunkHeaders {
-    /// Copies of the heads of these chunks, which have so many rows. What is too short for a head ends in zeros, as opening it
-    /// tells.
+    /// Copies the headers of these chunks, which have this many rows. A chunk too short for a header is padded with zeros, so
+    /// that opening it fails.
     pub(crate) fn read<'a>(rows: usize, chunks: impl ExactSizeIterator<Item = &'a [u8]>) -> Self {
         let bytes_each = Chunk::header_bytes_of(rows);
         let mut bytes = MutableBuffer::with_capacity(bytes_each * chunks.len());
@@ -30,12 +29,12 @@ impl ChunkHeaders {
         Self { bytes, bytes_each }
     }
 
-    /// The head of a column's chunk.
+    /// The header of a column's chunk.
     pub(crate) fn of(&self, column: usize) -> &[u8] {
         &self.bytes[column * self.bytes_each..][..self.bytes_each]
     }
 
-    /// What they take.
+    /// Their size.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }

@@ -1,7 +1,7 @@
 //! A segment: the sealed chunks of all columns of a table that cover the same rows.
 //!
-//! Invariant: immutable. Its chunks are opened once, when the segment is, and stay open as long as
-//! it lives, so that a lookup pays for no descriptor; its extents stay allocated as long.
+//! Invariant: immutable. Its chunks are opened once, with the segment, and stay open as long as it lives, so that a lookup reads
+//! no chunk header in far memory. Its extents stay allocated as long.
 
 pub(crate) mod chunk_headers;
 mod segments;
@@ -36,7 +36,7 @@ use crate::storage::verified::{DamageFound, VerifiedBits};
 enum ChunkBytes {
     Near(Arc<NearCopy>),
     Far(Arc<ExtentCopy>, Range<usize>),
-    /// What stands in for a chunk that is not there.
+    /// Takes the place of a chunk that cannot be read.
     Placeholder(Arc<[u8]>),
 }
 
@@ -57,7 +57,7 @@ impl ChunkBytes {
     }
 }
 
-/// What the chunks of a segment are made of, by column.
+/// The bytes of a segment's chunks, by column.
 struct ChunkParts {
     bytes: Vec<ChunkBytes>,
     chunk_headers: Arc<ChunkHeaders>,
@@ -79,19 +79,18 @@ pub struct Segment {
     entry: Arc<SegmentEntry>,
     chunks: ChunkCell,
     speeds: Vec<Speed>,
-    /// What was read of each column's chunk, wherever it lay.
+    /// Reads of each column's chunk, in any tier.
     uses: Arc<[Uses]>,
     verified: VerifiedBits,
-    /// In the order of the entry; kept allocated even where all reads go to near copies. `None` where all copies lie in tiers
-    /// that are missing.
+    /// In the order of the entry; kept allocated even if all reads use near copies. `None` if all copies are in missing tiers.
     extents: Vec<Option<Arc<OwnedExtent>>>,
     placeholders: Arc<Placeholders>,
 }
 
 impl Segment {
-    /// Opens the chunks of a segment that another process wrote, where they lie. Those whose extents are `None` lie in tiers that
-    /// are missing, as `missing` says; these, those whose heads are damaged in all copies, and codes of columns that are `withheld`, are
-    /// absent from then on.
+    /// Opens the chunks of a segment that another process wrote, in place. Extents that are `None` lie in missing tiers;
+    /// `missing` has the reason. Their chunks, chunks whose headers are damaged in all copies, and chunks with codes of
+    /// `withheld` columns become placeholders.
     pub(crate) fn open(
         entry: Arc<SegmentEntry>,
         extents: Vec<Option<Arc<OwnedExtent>>>,
@@ -127,7 +126,7 @@ impl Segment {
             repair_header(&entry, column, extent, spec);
             let bytes = &extent.first()[range_of(place)];
             let opened = open_bytes(bytes, bytes, spec, column, &entry);
-            // One of another format is whole, and for another build to read.
+            // A chunk of another format is whole, but only another build can read it.
             if let Err(DamageError::Chunk { source, .. }) = opened
                 && !matches!(
                     source,
@@ -142,8 +141,8 @@ impl Segment {
         open(placeholders)
     }
 
-    /// The same segment with near copies of all chunks that may have one, as far as there is room: those of columns that ask
-    /// for it first.
+    /// The same segment with near copies of all chunks that may have one, as far as there is room; columns that request one come
+    /// first.
     pub(crate) fn with_near_copies(
         &self,
         spec: &TableSpec,
@@ -162,8 +161,8 @@ impl Segment {
         Ok(self.with_near(spec, copies)?)
     }
 
-    /// A near copy of a column's chunk, of bytes that are known to be right; `None` where it has one, there is no room, or
-    /// copying was not to go on ([`checked_copy`]).
+    /// A near copy of a column's chunk, verified; `None` if there is one already, there is no room, or copying was stopped
+    /// ([`checked_copy`]).
     pub(crate) fn near_copy(
         &self,
         spec: &TableSpec,
@@ -202,7 +201,7 @@ impl Segment {
         self.of_same_rows(entry, parts, extents, spec, self.verified.clone())
     }
 
-    /// The same for chunks written a moment ago, which need no checksum.
+    /// Opens chunks that were just written, which need no check.
     pub(crate) fn written(
         entry: Arc<SegmentEntry>,
         extents: Vec<Arc<OwnedExtent>>,
@@ -213,7 +212,7 @@ impl Segment {
         Self::with_verified(entry, extents, spec, verified, Placeholders::new())
     }
 
-    /// The same rows with the chunks of `columns` written anew, none of them near yet; other near copies stay.
+    /// The same rows with the chunks of `columns` rewritten and not near; other near copies stay.
     pub(crate) fn rewritten(
         &self,
         entry: Arc<SegmentEntry>,
@@ -256,8 +255,8 @@ impl Segment {
         self.of_same_rows(entry, parts, extents, spec, verified)
     }
 
-    /// Where chunks are read: as they are now where they are near or absent, else in these extents, those of columns written
-    /// `anew` in any case.
+    /// The bytes of each chunk: unchanged if it is near or a placeholder, otherwise in these extents. Columns written `anew` are
+    /// always read in these extents.
     fn bytes_in(
         &self,
         entry: &SegmentEntry,
@@ -286,7 +285,7 @@ impl Segment {
         Self::of_parts(entry, parts, extents, spec, uses, verified, placeholders)
     }
 
-    /// All of it read where it lies.
+    /// A segment whose chunks are all read in place.
     fn with_verified(
         entry: Arc<SegmentEntry>,
         extents: Vec<Option<Arc<OwnedExtent>>>,
@@ -391,24 +390,24 @@ impl Segment {
         (self.rows() - block * BLOCK_LEN).min(BLOCK_LEN)
     }
 
-    /// The encoding of a column's chunk; `None` of one that is not there.
+    /// The encoding of a column's chunk; `None` for a placeholder.
     pub fn encoding(&self, column: usize) -> Option<Encoding> {
         (!self.is_placeholder(column)).then(|| self.chunk(column).encoding())
     }
 
-    /// Whether a column's chunk is not there: its tiers are missing, or its head is damaged in all of them.
+    /// Whether a column's chunk is a placeholder: missing tiers, a header damaged in all copies, or an unreadable dictionary.
     #[inline]
     pub(crate) fn is_placeholder(&self, column: usize) -> bool {
         !self.placeholders.is_empty() && self.placeholders.contains_key(&column)
     }
 
-    /// Whether all chunks are there.
+    /// Whether no chunk is a placeholder.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
         self.placeholders.is_empty()
     }
 
-    /// Whether a block of a column can be there at all.
+    /// Fails if a column's chunk is a placeholder; the error names the block.
     pub(crate) fn check_there(
         &self,
         spec: &TableSpec,
@@ -426,7 +425,7 @@ impl Segment {
         self.entry.chunks[column].len_bytes
     }
 
-    /// Where a column's chunk is read from.
+    /// The tier from which a column's chunk is read.
     pub fn speed(&self, column: usize) -> Speed {
         self.speeds[column]
     }
@@ -443,12 +442,12 @@ impl Segment {
         &self.chunks.borrow_dependent().0
     }
 
-    /// What it keeps in near memory beside copies of its chunks.
+    /// Its near memory besides copies of chunks.
     pub(crate) fn chunk_headers(&self) -> &Arc<ChunkHeaders> {
         &self.chunks.borrow_owner().chunk_headers
     }
 
-    /// What was read of each column's chunk, to be added to.
+    /// Counters of the reads of each column's chunk.
     pub(crate) fn uses(&self) -> &Arc<[Uses]> {
         &self.uses
     }
@@ -461,20 +460,20 @@ impl Segment {
         }
     }
 
-    /// A column's chunk in the first copy that is stored of it; nothing if it is a placeholder.
+    /// A column's chunk in the first stored copy; empty for a placeholder.
     pub(crate) fn stored(&self, column: usize) -> &[u8] {
         let place = &self.entry.chunks[column];
         let extent = self.extents[place.extent as usize].as_ref();
         extent.map_or(&[], |extent| &extent.first()[range_of(place)])
     }
 
-    /// Where a column's chunk is stored, which says what it holds: nothing stored is ever written over.
+    /// The stored place of a column's chunk. It identifies the content, because stored chunks are never overwritten.
     pub(crate) fn place(&self, column: usize) -> (ExtentId, u64) {
         let ChunkPlace { extent, offset, .. } = self.entry.chunks[column];
         (self.entry.extents[extent as usize], offset)
     }
 
-    /// The far copy of an extent that a column is read from, and where its chunk lies there; `None` where the chunk is read near.
+    /// The extent and far copy from which a column is read, and the chunk's range in it; `None` if the chunk is read near.
     fn far(&self, column: usize) -> Option<(&Arc<OwnedExtent>, &Arc<ExtentCopy>, &Range<usize>)> {
         match &self.chunks.borrow_owner().bytes[column] {
             ChunkBytes::Near(..) | ChunkBytes::Placeholder(_) => None,
@@ -489,7 +488,7 @@ impl Segment {
         &self.entry
     }
 
-    /// Its extents in the order of the entry; `None` for those of which no copy is there.
+    /// Its extents in the order of the entry; `None` for those without any copy.
     pub(crate) fn extents(&self) -> &[Option<Arc<OwnedExtent>>] {
         &self.extents
     }
@@ -501,7 +500,7 @@ impl std::fmt::Debug for Segment {
     }
 }
 
-/// Puts the head of a chunk right from another copy, if it cannot be opened.
+/// Repairs the header of a chunk from another copy, if it cannot be opened.
 fn repair_header(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) {
     let open = |bytes| open_bytes(bytes, bytes, spec, column, entry);
     repair::head(
@@ -512,7 +511,7 @@ fn repair_header(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec
     );
 }
 
-/// A column's chunk where it is stored, unless that is in tiers that are missing.
+/// A column's chunk where it is stored; `None` if that is in missing tiers.
 fn far_bytes(
     entry: &SegmentEntry,
     extents: &[Option<Arc<OwnedExtent>>],
@@ -523,12 +522,12 @@ fn far_bytes(
     Some(ChunkBytes::Far(extent.first().clone(), range_of(place)))
 }
 
-/// Where a chunk lies in its extent.
+/// The range of a chunk in its extent.
 fn range_of(place: &ChunkPlace) -> Range<usize> {
     place.offset as usize..(place.offset + place.len_bytes) as usize
 }
 
-/// Opens a column's chunk, which is what the manifest says it is.
+/// Opens a column's chunk, and checks it against the manifest.
 fn open_bytes<'a>(
     head: &'a [u8],
     bytes: &'a [u8],
@@ -575,14 +574,14 @@ fn open_as<'a>(
     Ok(chunk)
 }
 
-/// A bit per column, those of one block side by side, so that reading one row of 1,000 columns looks at two lines of bits.
+/// A bit per column, those of one block side by side, so that reading one row of 1,000 columns touches two lines of bits.
 fn verified_bits<'e>(
     entry: &SegmentEntry,
     extents: impl IntoIterator<Item = &'e Arc<OwnedExtent>>,
     all: bool,
 ) -> VerifiedBits {
     let first = extents.into_iter().next();
-    // Where no extent is there, nothing is read of it either.
+    // Without any extent, nothing is read.
     let damage = first.map_or_else(DamageFound::default, |extent| {
         extent.all_losses().log.damage.clone()
     });

@@ -1,6 +1,6 @@
-//! The sealed rows of a version.
+//! The segments of a version.
 //!
-//! Invariant: segments ascend in their ids.
+//! Invariant: segments are ordered by id.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::Segment;
 pub(crate) struct Segments(Arc<[Arc<Segment>]>);
 
 impl Segments {
-    /// Where the segment of that id is.
+    /// The index of the segment of that id.
     pub(crate) fn position(&self, id: u32) -> Option<usize> {
         self.0
             .binary_search_by_key(&id, |segment| segment.id())
@@ -24,12 +24,12 @@ impl Segments {
         Some(&self.0[self.position(id)?])
     }
 
-    /// Rows of all of them.
+    /// Rows of all segments.
     pub(crate) fn rows(&self) -> u64 {
         self.0.iter().map(|segment| segment.rows() as u64).sum()
     }
 
-    /// These and more.
+    /// These segments and more.
     pub(crate) fn with(&self, added: impl IntoIterator<Item = Arc<Segment>>) -> Self {
         self.0.iter().cloned().chain(added).collect()
     }

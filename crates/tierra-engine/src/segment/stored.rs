@@ -1,6 +1,6 @@
-//! A segment's chunks as they are stored: what lies where in its extents, which copy has it, and what of it can be repaired.
+//! The stored form of a segment's chunks: their ranges in extents, the copies that have them, and their repair.
 //!
-//! Invariant: of a chunk that is a placeholder nothing is written, for nobody knows what belongs there.
+//! Invariant: nothing is written to a placeholder's chunk, because its right content is unknown.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::manifest::ExtentId;
 use crate::storage::extent::OwnedExtent;
 
 impl Segment {
-    /// What lies in a range of one of its extents: which columns' chunks, and rows of which blocks.
+    /// The columns whose chunks lie in a range of one of its extents, and the rows of the affected blocks.
     pub(crate) fn rows_at(
         &self,
         extent: ExtentId,
@@ -34,7 +34,7 @@ impl Segment {
         (!columns.is_empty() && !rows.is_empty()).then_some((columns, rows))
     }
 
-    /// Rows of the blocks that have a byte in a range of a chunk; all rows where the head is concerned.
+    /// Rows of the blocks with a byte in a range of a chunk; all rows if the header is affected.
     fn rows_of(&self, column: usize, range: &Range<usize>) -> Range<usize> {
         let chunk = self.chunk(column);
         if range.start < chunk.header_bytes() || self.is_placeholder(column) {
@@ -50,7 +50,7 @@ impl Segment {
         first * BLOCK_LEN..last * BLOCK_LEN + self.block_rows(last)
     }
 
-    /// Whether all that lies in one of its extents has its checksums, and padding is zero.
+    /// Whether everything in one of its extents matches its checksums, and padding is zero.
     pub(crate) fn is_whole_in(&self, extent: &OwnedExtent) -> bool {
         let number = self.entry.extents.iter().position(|id| *id == extent.id());
         let lies_there =
@@ -66,12 +66,12 @@ impl Segment {
         blocks.all(is_right) && self.padding(&columns, extent).iter().all(is_zero)
     }
 
-    /// What of the extent is padding: what no chunk of `columns`, which are all that lie there, reads.
+    /// The ranges of the extent that no chunk of `columns`, which are all columns in it, reads.
     pub(crate) fn padding(&self, columns: &[usize], extent: &OwnedExtent) -> Vec<Range<usize>> {
         let used = columns.iter().flat_map(|column| {
             let place = &self.entry.chunks[*column];
             let start = place.offset as usize;
-            // Nobody knows what of it means something.
+            // It is unknown which of its bytes are used.
             let all = self
                 .is_placeholder(*column)
                 .then_some(0..place.len_bytes as usize);
@@ -106,7 +106,7 @@ impl Segment {
         })
     }
 
-    /// Puts the block right in the extent's first copy, from whichever copy has it. Whether it is right then.
+    /// Repairs the block in the extent's first copy, from any copy that has it. Returns whether it is right then.
     pub(crate) fn repair_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
         if self.is_placeholder(column) {
             return false;
@@ -117,7 +117,7 @@ impl Segment {
         })
     }
 
-    /// Puts the head of a chunk right in the extent's first copy, from the one in near memory.
+    /// Repairs the header of a chunk in the extent's first copy, from the one in near memory.
     pub(crate) fn repair_header(&self, column: usize, extent: &OwnedExtent) {
         if self.is_placeholder(column) {
             return;
@@ -126,7 +126,7 @@ impl Segment {
         repair::near(extent, start, self.chunk_headers().of(column));
     }
 
-    /// Where the block lies in the extent of its chunk.
+    /// The block's range in the extent of its chunk.
     fn stored_range(&self, column: usize, block: usize) -> Range<usize> {
         let start = self.entry.chunks[column].offset as usize;
         let range = self.chunk(column).block_range(block);

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// An index on one column, kept beside its chunks.
+/// An index on one column, stored beside its chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexKind {
-    /// For each value the rows that hold it. The column is stored by dictionary.
+    /// Lists the rows of each value. The column is dictionary-encoded.
     Inverted,
 }
 

@@ -1,7 +1,7 @@
-//! What a table is declared to be: names, types, key, and the wishes about encoding and placement.
+//! The specification of a table: names, types, key, and the requested encodings and placement.
 //!
-//! Invariant: a [`TableSpec`] that passed [`TableSpec::check`] can be stored and read back; nothing
-//! after it checks names or positions again.
+//! Invariant: a [`TableSpec`] that passed [`TableSpec::check`] can be stored and read back; names and positions are not checked
+//! again.
 
 pub(crate) mod index_kind;
 pub(crate) mod replicas;
@@ -14,9 +14,9 @@ use tierra_column::{Encoding, LogicalType};
 
 use crate::spec::index_kind::IndexKind;
 
-/// Columns a table may have.
+/// The most columns of a table.
 pub const MAX_COLUMNS: usize = 16_384;
-/// Bytes of a table's or a column's name.
+/// The most bytes of a table's or a column's name.
 pub const MAX_NAME_BYTES: usize = 1_024;
 
 /// One column of a table.
@@ -26,15 +26,13 @@ pub struct ColumnSpec {
     pub name: String,
     /// SQL type.
     pub ty: LogicalType,
-    /// Whether NULL is a value.
+    /// Whether NULL is allowed.
     pub nullable: bool,
-    /// The encoding of every chunk; `None`: estimated from each chunk's values.
+    /// The encoding of every chunk; `None`: chosen for each chunk by its values.
     pub encoding: Option<Encoding>,
-    /// `Some(true)`: copied near before others; `Some(false)`: never; `None`: as long as the budget
-    /// lasts.
+    /// `Some(true)`: copied near before others; `Some(false)`: never; `None`: while the budget lasts.
     pub near: Option<bool>,
-    /// An index kept beside the chunks. It needs encoding `dictionary`, which is chosen where nothing is
-    /// said.
+    /// An index stored beside the chunks. It needs encoding `dictionary`, which is the default then.
     pub index: Option<IndexKind>,
 }
 
@@ -66,12 +64,11 @@ pub struct TableSpec {
     pub name: String,
     /// In the order of the schema; at least one.
     pub columns: Vec<ColumnSpec>,
-    /// Positions of the key's columns, in the key's order; empty without a key. Key columns are NOT
-    /// NULL.
+    /// Positions of the key's columns, in the key's order; empty without a key. Key columns are NOT NULL.
     pub primary_key: Vec<usize>,
 }
 
-/// A table that cannot be.
+/// An invalid specification.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpecError {
@@ -80,7 +77,7 @@ pub enum SpecError {
     ColumnCount {
         /// The table.
         table: String,
-        /// Columns asked for.
+        /// Columns specified.
         columns: usize,
     },
     /// A name that is empty or too long.
@@ -89,46 +86,46 @@ pub enum SpecError {
         /// The name.
         name: String,
     },
-    /// Two columns of one name.
+    /// Two columns of the same name.
     #[error("table {table:?} has two columns named {column:?}: rename one")]
     DuplicateColumn {
         /// The table.
         table: String,
-        /// The name that comes twice.
+        /// The duplicate name.
         column: String,
     },
-    /// The key names a column that does not exist, comes twice, or may be NULL.
+    /// The key names a column that does not exist, is named twice, or is nullable.
     #[error("the primary key of table {table:?} cannot use column {column}: {why}")]
     Key {
         /// The table.
         table: String,
-        /// The column's name, or its position where there is none.
+        /// The column's name, or its position if it does not exist.
         column: String,
-        /// The rule that it breaks.
+        /// The broken rule.
         why: &'static str,
     },
-    /// DECIMAL outside what 128 bits hold.
+    /// A DECIMAL type that does not fit into 128 bits.
     #[error(
         "column {column:?}: DECIMAL({precision},{scale}) needs a precision of 1 to 38 and a scale of at most the precision"
     )]
     Decimal {
         /// The column.
         column: String,
-        /// Digits asked for.
+        /// Digits specified.
         precision: u8,
         /// Digits after the point.
         scale: u8,
     },
-    /// An index on a column that is not stored by dictionary.
+    /// An index on a column that is not dictionary-encoded.
     #[error(
         "column {column:?}: an {index} index needs encoding dictionary, not {encoding}: leave the encoding out, or the index"
     )]
     Index {
         /// The column.
         column: String,
-        /// The index asked for.
+        /// The specified index.
         index: IndexKind,
-        /// The encoding asked for.
+        /// The specified encoding.
         encoding: Encoding,
     },
     /// An index on a column whose type has no dictionary.
@@ -140,7 +137,7 @@ pub enum SpecError {
         column: String,
         /// Its type.
         ty: LogicalType,
-        /// The index asked for.
+        /// The specified index.
         index: IndexKind,
     },
     /// An encoding that the column's type does not have.
@@ -152,13 +149,13 @@ pub enum SpecError {
         column: String,
         /// Its type.
         ty: LogicalType,
-        /// The encoding asked for.
+        /// The specified encoding.
         encoding: Encoding,
     },
 }
 
 impl TableSpec {
-    /// Whether this table can be.
+    /// Checks the specification.
     ///
     /// # Errors
     /// The first rule that is broken.
@@ -221,7 +218,7 @@ impl TableSpec {
         Ok(())
     }
 
-    /// The same table with what its wishes imply: an index asks for a dictionary.
+    /// The same table with implied settings: an index implies a dictionary.
     pub(crate) fn settled(mut self) -> Self {
         for column in &mut self.columns {
             if column.index.is_some() {
@@ -237,8 +234,8 @@ impl TableSpec {
         self.columns.iter().enumerate().filter_map(indexed)
     }
 
-    /// Whether every column can have the encoding that it asks for. Asked of new tables only: one that
-    /// was created before this was asked can be read.
+    /// Checks that every column's type has the specified encoding. Only for new tables: older ones may break this rule and can be
+    /// read.
     pub(crate) fn check_encodings(&self) -> Result<(), SpecError> {
         for ColumnSpec {
             name,

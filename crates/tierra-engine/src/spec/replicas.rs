@@ -1,10 +1,10 @@
-//! In which tiers a table has copies: by name, as users say, and by number, as manifests do.
+//! Replica placement: the tiers with copies of a table, by name for users, and by number in manifests.
 
 use std::collections::BTreeMap;
 
-/// Tiers that a database may have.
+/// The most tiers of a database.
 pub(crate) const TIERS_MOST: usize = 64;
-/// Copies that an extent may have: as many as a replica set writes.
+/// The most copies of an extent: as many as a replica set writes.
 pub(crate) const COPIES_MOST: usize = 1 + tierra_memory::replication::MAX_REPLICAS;
 
 /// The number of a tier in its database.
@@ -12,15 +12,15 @@ pub(crate) const COPIES_MOST: usize = 1 + tierra_memory::replication::MAX_REPLIC
 pub(crate) struct TierId(pub(crate) u32);
 
 impl TierId {
-    /// The tier that a database is created with.
+    /// The first tier of a database.
     pub(crate) const FIRST: TierId = TierId(0);
 }
 
-/// Which tiers a table's extents should have copies in; the first is written first.
+/// The tiers in which a table's extents should have copies; the first is written first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReplicaPlacement {
     pub(crate) table: Vec<TierId>,
-    /// Of columns that wish for others, by position.
+    /// Of columns with a placement of their own, by position.
     pub(crate) columns: BTreeMap<usize, Vec<TierId>>,
 }
 
@@ -39,7 +39,7 @@ impl ReplicaPlacement {
         self.columns.get(&column).unwrap_or(&self.table)
     }
 
-    /// Of what all columns need: everywhere where one of them is, as far as copies go.
+    /// For data that all columns need: the tiers of all columns, up to the most copies.
     pub(crate) fn everywhere(&self) -> Vec<TierId> {
         let mut all = self.table.clone();
         for tier in self.columns.values().flatten() {
@@ -51,15 +51,15 @@ impl ReplicaPlacement {
     }
 }
 
-/// In which tiers a table has copies, by name.
+/// The tiers in which a table has copies, by name.
 ///
-/// The first tier holds the master, which is written first and read while nothing is wrong with it. A
-/// tier that is missing when rows are written gets its copies when it is back.
+/// The first tier holds the master, which is written first, and read unless it is faulty. A tier that is missing when rows are
+/// written gets its copies when it is back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replicas {
-    /// Of the whole table; none: the database's first tier.
+    /// Of the whole table; empty: the database's first tier.
     pub table: Vec<String>,
-    /// Of the chunks of single columns, by the column's name, instead of the table's.
+    /// Of the chunks of single columns, by column name, instead of the table's.
     pub columns: BTreeMap<String, Vec<String>>,
 }
 
@@ -72,10 +72,10 @@ pub enum ReplicasError {
     Tier {
         /// The name.
         tier: String,
-        /// Those that are there.
+        /// The known tiers.
         known: String,
     },
-    /// A tier that is not there now.
+    /// A missing tier.
     #[error("tier {tier:?} is missing ({why}): bring it back, or choose another")]
     Missing {
         /// The name.
@@ -83,16 +83,16 @@ pub enum ReplicasError {
         /// What was found instead.
         why: String,
     },
-    /// One tier twice.
+    /// The same tier twice.
     #[error("tier {tier:?} comes twice: a copy protects only where the other is not")]
     Twice {
         /// The name.
         tier: String,
     },
-    /// More than a replica set has.
+    /// More copies than a replica set has.
     #[error("{copies} copies were asked for: at most {COPIES_MOST} are possible")]
     Copies {
-        /// How many.
+        /// The number of copies.
         copies: usize,
     },
     /// No column of that name.

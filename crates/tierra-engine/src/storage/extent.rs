@@ -1,9 +1,8 @@
-//! Who keeps an extent alive, and when its space may be reused.
+//! Ownership of extents, and when their space may be reused.
 //!
-//! Invariant: the space of a copy is given back only when no published manifest names it and nobody
-//! reads it any more. The last holder of an [`ExtentCopy`] gives the space back if nobody
-//! published it, or if the manifest has let it go since. A process that ends takes no part in this:
-//! at the next open everything that the manifest does not name is free.
+//! Invariant: the space of a copy is freed only when no published manifest names it and no reader uses it. The last reference to
+//! an [`ExtentCopy`] frees the space if the copy was never published, or if the manifest has released it since. A process that
+//! ends frees nothing: at the next open everything that the manifest does not name is free.
 
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +16,7 @@ use crate::storage::losses::Losses;
 use crate::storage::revalidation::RevalidationReason;
 use crate::storage::tier::Tier;
 
-/// What an extent holds, and for which table: stored in its header and checked when a manifest
-/// names it.
+/// The content and table of an extent: stored in its header, and checked when a manifest names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Manifest,
@@ -56,10 +54,10 @@ impl Owner {
 /// Bytes of an extent's header, which lies before its payload.
 const HEADER_BYTES: u64 = 64;
 
-/// What a copy has lost and not got back.
+/// The parts of a copy that are lost and not yet restored.
 #[derive(Debug, Default)]
 struct Lost {
-    /// Of the payload; in no order, not joined.
+    /// Ranges of the payload; unordered, not joined.
     parts: Vec<Range<usize>>,
     header: bool,
 }
@@ -70,7 +68,7 @@ impl Lost {
     }
 }
 
-/// One copy of an extent, held in memory. Shared as `Arc`.
+/// One copy of an extent, mapped. Shared as `Arc`.
 pub(crate) struct ExtentCopy {
     tier: TierId,
     tier_name: Arc<str>,
@@ -87,7 +85,7 @@ impl ExtentCopy {
         Self::new(tier, extent, true)
     }
 
-    /// A copy just finished.
+    /// A copy that was just finished.
     pub(crate) fn of(tier: &Tier, finished: &Finished) -> Arc<Self> {
         Self::new(tier, finished.extent(), false)
     }
@@ -115,7 +113,7 @@ impl ExtentCopy {
         &self.pool
     }
 
-    /// Marks what a range of the pool has of it as lost; the part of the payload, if there is any.
+    /// Marks the copy's share of a range of the pool as lost; returns the affected part of the payload, if any.
     pub(crate) fn note_lost(&self, offsets: &Range<u64>) -> Option<Range<usize>> {
         let payload = self.extent.offset..self.extent.offset + self.extent.len_bytes;
         let header = payload.start - HEADER_BYTES..payload.start;
@@ -134,25 +132,25 @@ impl ExtentCopy {
         Some(part)
     }
 
-    /// Whether something of a range of the payload is lost.
+    /// Whether any part of a range of the payload is lost.
     pub(crate) fn is_lost(&self, range: &Range<usize>) -> bool {
         let lost = self.lost();
         let mut parts = lost.parts.iter();
         parts.any(|part| part.start < range.end && range.start < part.end)
     }
 
-    /// Whether anything is lost, the header as well.
+    /// Whether anything is lost, the header included.
     pub(crate) fn has_losses(&self) -> bool {
         !self.lost().is_none()
     }
 
-    /// What is lost of the payload, and whether the header is.
+    /// The lost ranges of the payload, and whether the header is lost.
     pub(crate) fn losses(&self) -> (Vec<Range<usize>>, bool) {
         let lost = self.lost();
         (lost.parts.clone(), lost.header)
     }
 
-    /// A range of the payload is there again, durably.
+    /// A range of the payload is restored, durably.
     pub(crate) fn note_restored(&self, range: &Range<usize>) {
         self.change_lost(|lost| {
             let left = |part: &Range<usize>| {
@@ -164,7 +162,7 @@ impl ExtentCopy {
         });
     }
 
-    /// Everything is there again, durably.
+    /// Everything is restored, durably.
     pub(crate) fn note_whole(&self) {
         self.change_lost(|lost| *lost = Lost::default());
     }
@@ -189,7 +187,7 @@ impl ExtentCopy {
         self.extent
     }
 
-    /// As a manifest names it.
+    /// Its entry for a manifest.
     pub(crate) fn entry(&self) -> CopyEntry {
         CopyEntry {
             tier: self.tier,
@@ -197,12 +195,12 @@ impl ExtentCopy {
         }
     }
 
-    /// A published manifest names it now.
+    /// Called when a published manifest names it.
     pub(crate) fn keep(&self) {
         self.published.store(true, Ordering::Release);
     }
 
-    /// The published manifest names it no longer.
+    /// Called when the published manifest no longer names it.
     pub(crate) fn release(&self) {
         self.published.store(false, Ordering::Release);
     }
@@ -231,16 +229,16 @@ impl std::fmt::Debug for ExtentCopy {
     }
 }
 
-/// An extent and its copies, all of them the same bytes. Immutable: an extent that gets or loses a copy is
-/// another `OwnedExtent` of the same number.
+/// An extent and its copies, which hold the same bytes. Immutable: a change of copies makes another `OwnedExtent` with the same
+/// number.
 #[derive(Debug)]
 pub(crate) struct OwnedExtent {
     id: ExtentId,
     owner: Owner,
     len_bytes: u64,
-    /// Those whose tiers are there; at least one.
+    /// Copies in present tiers; at least one.
     copies: Vec<Arc<ExtentCopy>>,
-    /// Those whose tiers are missing.
+    /// Copies in missing tiers.
     elsewhere: Vec<CopyEntry>,
     losses: Arc<Losses>,
 }
@@ -276,12 +274,12 @@ impl OwnedExtent {
         Self::new(&self.losses, self.id, self.owner, copies, elsewhere)
     }
 
-    /// What it holds, and for which table.
+    /// The content and table of the extent.
     pub(crate) fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// Those of its database.
+    /// The losses of its database.
     pub(crate) fn all_losses(&self) -> &Losses {
         &self.losses
     }
@@ -294,22 +292,22 @@ impl OwnedExtent {
         self.len_bytes
     }
 
-    /// Those that can be read, at least one.
+    /// The copies that can be read, at least one.
     pub(crate) fn copies(&self) -> &[Arc<ExtentCopy>] {
         &self.copies
     }
 
-    /// Those that cannot be read now.
+    /// The copies in missing tiers.
     pub(crate) fn elsewhere(&self) -> &[CopyEntry] {
         &self.elsewhere
     }
 
-    /// The one that is read unless something is wrong with it.
+    /// The copy that is read unless it is faulty.
     pub(crate) fn first(&self) -> &Arc<ExtentCopy> {
         &self.copies[0]
     }
 
-    /// As a manifest names it.
+    /// Its entry for a manifest.
     pub(crate) fn entry(&self) -> ExtentEntry {
         let there = self.copies.iter().map(|copy| copy.entry());
         ExtentEntry {
@@ -318,12 +316,12 @@ impl OwnedExtent {
         }
     }
 
-    /// A published manifest names it now.
+    /// Called when a published manifest names it.
     pub(crate) fn keep(&self) {
         self.copies.iter().for_each(|copy| copy.keep());
     }
 
-    /// The published manifest names it no longer, but for the copies in `kept`.
+    /// Called when the published manifest no longer names it, except the copies in `kept`.
     pub(crate) fn release(&self, kept: Option<&OwnedExtent>) {
         let stays = |copy: &Arc<ExtentCopy>| {
             kept.is_some_and(|kept| kept.copies.iter().any(|other| Arc::ptr_eq(other, copy)))

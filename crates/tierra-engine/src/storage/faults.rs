@@ -1,7 +1,7 @@
-//! What was found wrong with stored bytes, and what became of it: one entry a fault, kept to be asked for later.
+//! Faults found in stored bytes and their outcomes: one entry per fault, kept for later queries.
 //!
-//! Invariant: at most [`ENTRIES_MOST`] entries are kept, the newest; the totals count all since the database was opened. Each fault
-//! is logged once, when it is found.
+//! Invariant: the newest [`ENTRIES_MOST`] entries are kept; the totals count all since the database was opened. Each fault is
+//! logged once, when it is found.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,27 +14,27 @@ use crate::spec::replicas::TierId;
 use crate::storage::extent::{ExtentCopy, OwnedExtent};
 use crate::storage::verified::DamageFound;
 
-/// Stands for the header of an extent, which is repaired with everything only.
+/// Stands for the header of an extent, which is repaired only with the whole extent.
 pub(crate) const HEADER: Range<usize> = usize::MAX..usize::MAX;
 
 /// Entries kept.
 const ENTRIES_MOST: usize = 1000;
 
-/// What kind of fault.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// Bytes that do not have their checksum.
+    /// Bytes that do not match their checksum.
     Checksum,
     /// A page that was lost while it was mapped, or that the file lost with its end.
     LostPage,
-    /// The header of an extent, or of a tier: its header or its superblock.
+    /// The header of an extent, or the header or superblock of a tier.
     Header,
     /// A record of a table's log.
     LogRecord,
-    /// A tier that was not there when the database was opened, or whose device refused a write.
+    /// A tier that was missing when the database was opened, or whose device failed a write.
     Missing,
-    /// The file of a tier that was shorter than it had been, whether something lay at its end or not.
+    /// A tier's file that was truncated, whether or not something lay at its end.
     CutShort,
 }
 
@@ -51,17 +51,17 @@ impl fmt::Display for FaultKind {
     }
 }
 
-/// What became of a fault.
+/// The outcome of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultOutcome {
-    /// Nobody has read it, or walked over it, since.
+    /// Not read or scrubbed since.
     Open,
-    /// Written anew, from what this tier has; from near memory, or from its own bytes, where it says so.
+    /// Written anew from this tier's copy, or, if `from` says so, from near memory or its own bytes.
     Repaired {
         /// The tier's name.
         from: String,
     },
-    /// No copy has it.
+    /// No copy has the data.
     Lost,
 }
 
@@ -75,37 +75,37 @@ impl fmt::Display for FaultOutcome {
     }
 }
 
-/// Something that was found wrong.
+/// A fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// When it was found.
     pub at: SystemTime,
     /// The tier's name.
     pub tier: String,
-    /// The number of the extent; `None` where it is the whole tier.
+    /// The number of the extent; `None` if the fault concerns the whole tier.
     pub extent: Option<u64>,
-    /// The table, where it is known.
+    /// The table, if it is known.
     pub table: Option<String>,
-    /// The column, where it is one column's.
+    /// The column, if the fault concerns a single one.
     pub column: Option<String>,
-    /// Id of the segment, where it is rows of one that are concerned.
+    /// The segment's id, if the fault concerns rows of one.
     pub segment: Option<u32>,
     /// Rows of the segment.
     pub rows: Option<Range<u64>>,
-    /// What it is.
+    /// The kind.
     pub kind: FaultKind,
-    /// What became of it.
+    /// The outcome.
     pub outcome: FaultOutcome,
 }
 
-/// Faults since the database was opened.
+/// Numbers of faults since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultTotals {
     /// Found.
     pub found: u64,
     /// Written anew from other copies.
     pub repaired: u64,
-    /// Of which no copy has what was there.
+    /// Not in any copy.
     pub lost: u64,
 }
 
@@ -123,17 +123,17 @@ struct Entries {
     totals: FaultTotals,
 }
 
-/// Of one database.
+/// The faults of one database.
 #[derive(Debug, Default)]
 pub(crate) struct FaultLog {
-    /// How much was found, for those who verified something before.
+    /// Number of faults found, which invalidates earlier verifications.
     pub(crate) damage: DamageFound,
     entries: Mutex<Entries>,
-    /// To say whose rows an extent holds.
+    /// Finds the rows that an extent holds.
     naming: OnceLock<Weak<dyn Naming>>,
 }
 
-/// What lies in a range of an extent.
+/// The content of a range of an extent.
 #[derive(Default)]
 pub(crate) struct Held {
     pub(crate) table: Option<String>,
@@ -142,16 +142,16 @@ pub(crate) struct Held {
     pub(crate) rows: Option<Range<u64>>,
 }
 
-/// Tells whose rows lie where.
+/// Finds the rows that lie in an extent.
 pub(crate) trait Naming: Send + Sync {
-    /// What the table of this id has in a range of an extent; where none is given, the table that has rows there.
+    /// What the table of this id holds in a range of an extent; without an id, any table that has rows there.
     fn held(&self, table: Option<u64>, extent: ExtentId, range: &Range<usize>) -> Option<Held>;
 }
 
 impl FaultLog {
-    /// From now on faults are told with names, and those are named that were found while the tables were opened.
+    /// From now on faults are reported with names; faults found while the tables were opened get theirs.
     pub(crate) fn know<N: Naming + 'static>(&self, naming: &Arc<N>) {
-        // Once: a database has one.
+        // Once: a database has one catalog.
         let weak: Weak<N> = Arc::downgrade(naming);
         let _ = self.naming.set(weak);
         for LoggedFault {
@@ -171,7 +171,7 @@ impl FaultLog {
         }
     }
 
-    /// Something is wrong with a part of a copy. Told once: what is open already is not told again.
+    /// Reports a fault in a part of a copy, unless it is already open.
     pub(crate) fn found(
         &self,
         extent: &OwnedExtent,
@@ -219,19 +219,19 @@ impl FaultLog {
         });
     }
 
-    /// A tier is not there.
+    /// Reports a missing tier.
     pub(crate) fn missing(&self, tier: TierId, name: &str) {
         self.of_tier(tier, name, FaultKind::Missing, FaultOutcome::Open);
     }
 
-    /// A tier's header or superblock was damaged, and is written anew.
+    /// Reports that a tier's header or superblock was damaged and is written anew.
     pub(crate) fn tier_header(&self, tier: TierId, name: &str) {
         let from = "near memory".to_owned();
         let outcome = FaultOutcome::Repaired { from };
         self.of_tier(tier, name, FaultKind::Header, outcome);
     }
 
-    /// A tier's file was cut short, and has its end again, or has not. What lay there is told by itself.
+    /// Reports a truncated file, and whether it was extended again. The lost data is reported separately.
     pub(crate) fn cut_short(&self, tier: TierId, name: &str, is_repaired: bool) {
         let from = "nothing: its end is zero".to_owned();
         let outcome = match is_repaired {
@@ -265,7 +265,7 @@ impl FaultLog {
         });
     }
 
-    /// A range of a copy was written anew, from what lies in a tier of this name.
+    /// Reports that a range of a copy was written anew, from a tier of this name.
     pub(crate) fn repaired(
         &self,
         extent: &OwnedExtent,
@@ -279,7 +279,7 @@ impl FaultLog {
             is_open
                 && entry.is_of(copy, extent.id(), range)
                 && match entry.fault.kind {
-                    // Piece by piece.
+                    // Restored piece by piece.
                     FaultKind::LostPage => !copy.is_lost(&entry.range),
                     _ => range.start <= entry.range.start && entry.range.end <= range.end,
                 }
@@ -296,7 +296,7 @@ impl FaultLog {
         }
     }
 
-    /// No copy has what was in a range.
+    /// Reports that no copy has the data of a range.
     pub(crate) fn lost(&self, extent: &OwnedExtent, copy: &ExtentCopy, range: &Range<usize>) {
         let entries = &mut *self.lock();
         for entry in &mut entries.kept {
@@ -308,7 +308,7 @@ impl FaultLog {
         }
     }
 
-    /// The newest faults, the newest last, and how many there were.
+    /// The newest faults, the newest last, and the totals.
     pub(crate) fn read(&self) -> (Vec<Fault>, FaultTotals) {
         let entries = self.lock();
         let faults = entries.kept.iter().map(|entry| entry.fault.clone());
@@ -323,7 +323,7 @@ impl FaultLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        // Entries are whole before they are pushed.
+        // Entries are complete before they are pushed.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

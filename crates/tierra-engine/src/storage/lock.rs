@@ -1,8 +1,8 @@
-//! One process at a time: the file LOCK of a database directory.
+//! The file LOCK of a database directory: one process at a time.
 //!
-//! Invariant: the holder of a [`DirectoryLock`] for writing alone may touch the directory; any number may read it
-//! together, and nobody writes then. The lock is the operating system's (flock), so it ends with its process, however that
-//! ends; the process id in the file serves the error message only. No link is followed.
+//! Invariant: only the holder of a [`DirectoryLock`] for writing may touch the directory. Any number of processes may share the
+//! lock to read; then none writes. It is the operating system's lock (flock), so it ends with its process in any case. The
+//! process id in the file only serves the error message. Links are not followed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -13,20 +13,20 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::OpenError;
 
-/// Name of the file inside the directory.
+/// The file's name in the directory.
 pub(crate) const LOCK_FILE: &str = "LOCK";
 
 /// Held while a database is open.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
-    /// Where there is none nobody can write who heeds it: the file system, or its owner, does not let them.
+    /// `None` if the file system or the permissions keep every process that uses the lock from writing.
     file: Option<File>,
-    /// Why nothing can be written, if so.
+    /// Why the database is read-only, if it is.
     read_only: Option<String>,
 }
 
 impl DirectoryLock {
-    /// Takes the lock, or says who holds it. Writes nothing yet.
+    /// Takes the lock; the error names the holder. Writes nothing yet.
     pub(crate) fn acquire(dir: &Path) -> Result<Self, OpenError> {
         match open(dir, true) {
             Ok(file) => Self::lock(dir, file, FlockOperation::NonBlockingLockExclusive, None),
@@ -34,7 +34,7 @@ impl DirectoryLock {
         }
     }
 
-    /// The same where the directory can be written; else, or if `read_only` says so, a lock that others share who read.
+    /// As [`Self::acquire`] if the directory can be written; else, or if `read_only` is set, a lock shared by readers.
     pub(crate) fn acquire_to_open(dir: &Path, read_only: bool) -> Result<Self, OpenError> {
         let why = match read_only {
             true => "it was opened so".to_owned(),
@@ -77,7 +77,7 @@ impl DirectoryLock {
             }),
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut holder = String::new();
-                // A holder that has not yet written its id is still a holder.
+                // A holder that has not yet written its id is a holder, too.
                 let _ = file.read_to_string(&mut holder);
                 let holder = holder.trim();
                 let holder = if holder.is_empty() {
@@ -97,12 +97,12 @@ impl DirectoryLock {
         }
     }
 
-    /// Why nothing can be written; `None` where it can.
+    /// Why the database is read-only; `None` if it can be written.
     pub(crate) fn read_only(&self) -> Option<&str> {
         self.read_only.as_deref()
     }
 
-    /// Says who holds it, once everything about the directory is believed.
+    /// Writes the process id into the file, once the whole directory has been checked.
     pub(crate) fn sign(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_mut().filter(|_| self.read_only.is_none()) else {
             return Ok(());
@@ -114,8 +114,8 @@ impl DirectoryLock {
 }
 
 impl Drop for DirectoryLock {
-    /// Closing the file is not enough: a process that another thread is about to start has a copy of
-    /// the descriptor until it runs its own program, and with it the lock.
+    /// Unlocks explicitly: closing the file is not enough, because a process that another thread is about to start has a copy of
+    /// the descriptor, and with it the lock, until it runs its own program.
     fn drop(&mut self) {
         let Some(file) = &self.file else {
             return;

@@ -1,7 +1,7 @@
-//! What all tables of an open database share: the tiers, the budget, the lock.
+//! The state that all tables of an open database share: the tiers, the near memory budget, the lock.
 //!
-//! Invariant: as long as any table or snapshot lives, the pools stay mapped and the directory
-//! locked, so no reader ever sees bytes that another process has reused.
+//! Invariant: as long as any table or snapshot lives, the pools stay mapped and the directory locked, so no reader sees bytes
+//! that another process has reused.
 
 pub(crate) mod directory;
 pub(crate) mod extent;
@@ -35,7 +35,7 @@ use crate::storage::losses::{Losses, ReadStamp};
 use crate::storage::options::DatabaseOptions;
 use crate::storage::tiers::{CopiesWriter, Tiers};
 
-/// Times that something is read again because pages were lost meanwhile: each time finds what an earlier one had not touched.
+/// The most reads of something while pages are being lost: each read finds losses that an earlier one had not touched.
 pub(crate) const READS_MOST: usize = 1000;
 
 /// Shared as `Arc`.
@@ -44,26 +44,26 @@ pub(crate) struct Storage {
     /// The database's directory.
     pub(crate) dir: PathBuf,
     tiers: ArcSwap<Tiers>,
-    /// Those of the tiers, whichever there are.
+    /// The losses of the tiers, whichever are open.
     losses: Arc<Losses>,
     next_extent_id: AtomicU64,
     /// Near memory for copies of chunks and indexes.
     pub(crate) near: NearMemory,
-    /// Threads that a load encodes with.
+    /// Threads that encode a load.
     pub(crate) threads: NonZeroUsize,
-    /// With what gates start.
+    /// Gates start with it.
     pub(crate) calibration: Arc<Calibration>,
     /// How logs are written.
     pub(crate) log_method: Method,
     closing: AtomicBool,
-    /// Bytes of rows that were committed since the database was opened, as arrow holds them.
+    /// Bytes of rows committed since the database was opened, in arrow's form.
     taken_bytes: AtomicU64,
-    /// What the directory says. The writer changes it.
+    /// The directory file. The writer changes it.
     home: Mutex<Home>,
-    /// Whether the first write has nothing to do before it: see [`crate::write::writer`]'s `standing`.
+    /// Whether the first write needs no preparation: see [`crate::write::writer`]'s `standing`.
     pub(crate) is_settled: AtomicBool,
     lock: DirectoryLock,
-    /// With which the pools of tiers that are added are opened, too.
+    /// Also used to open the pools of tiers that are added.
     pub(crate) options: DatabaseOptions,
     /// Background work begins once this is free.
     #[cfg(test)]
@@ -71,7 +71,7 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    // All of it is given once, when a database is opened.
+    // All of these are set once, when a database is opened.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
         home: Home,
@@ -105,18 +105,18 @@ impl Storage {
         })
     }
 
-    /// What the directory says.
+    /// The directory file.
     pub(crate) fn home(&self) -> MutexGuard<'_, Home> {
         // Changed as a whole: a panic leaves nothing half done.
         self.home.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why nothing can be written; `None` where it can.
+    /// Why the database is read-only; `None` if it can be written.
     pub(crate) fn read_only(&self) -> Option<&str> {
         self.lock.read_only()
     }
 
-    /// Fails where nothing can be written.
+    /// Fails if the database cannot be written.
     pub(crate) fn check_writable(&self) -> Result<(), StorageError> {
         match self.read_only() {
             None => Ok(()),
@@ -127,12 +127,12 @@ impl Storage {
         }
     }
 
-    /// Whether what nobody asked for may be published.
+    /// Whether unrequested changes may be published.
     pub(crate) fn is_settled(&self) -> bool {
         self.is_settled.load(Ordering::Acquire) && self.read_only().is_none()
     }
 
-    /// The tiers as they are now.
+    /// The current tiers.
     pub(crate) fn tiers(&self) -> Arc<Tiers> {
         self.tiers.load_full()
     }
@@ -142,8 +142,8 @@ impl Storage {
         &self.losses
     }
 
-    /// Whether nothing that was read since may have been a lost page. If not, it is noted: read again, and what is
-    /// lost is restored, or named, when it is met.
+    /// Whether nothing that was read since may have been a lost page. Otherwise notes the loss; the caller reads again, and each
+    /// lost page is restored, or reported, when it is read.
     #[inline]
     pub(crate) fn validate(&self, seen: ReadStamp) -> bool {
         let is_whole = self.losses.validate(seen, self.tiers.load().readable());
@@ -153,12 +153,12 @@ impl Storage {
         is_whole
     }
 
-    /// Notes files that were cut short, where nobody may have read anything yet.
+    /// Notes truncated files that no read may have touched yet.
     pub(crate) fn check_files(&self) {
         let mut were_cut = false;
         for tier in self.tiers().readable() {
             were_cut |= tier.pool.is_truncated().unwrap_or_else(|error| {
-                tracing::error!(tier = &*tier.name, %error, "whether the file of a tier is whole is unknown");
+                tracing::error!(tier = &*tier.name, %error, "the length of a tier's file could not be checked");
                 false
             });
         }
@@ -167,13 +167,13 @@ impl Storage {
         }
     }
 
-    /// Notes what was lost, and tells those who wait for it.
+    /// Notes losses and calls the listeners.
     #[cold]
     pub(crate) fn note_losses(&self) {
         self.losses.note(self.tiers().readable());
     }
 
-    /// What `read` returns, once nothing was lost while it read: until then it reads again.
+    /// Calls `read` until nothing was lost while it read, and returns its result.
     ///
     /// # Errors
     /// [`ScanError::Lost`], if pages are lost faster than they are read.
@@ -188,7 +188,7 @@ impl Storage {
         Err(self.lost_while_read())
     }
 
-    /// What to say where reading again does not help.
+    /// The error if reading again does not help.
     pub(crate) fn lost_while_read(&self) -> ScanError {
         let tiers = self.tiers();
         let tiers: Vec<&str> = tiers.readable().map(|tier| &*tier.name).collect();
@@ -197,23 +197,23 @@ impl Storage {
         }
     }
 
-    /// Tiers come and go: the writer says so.
+    /// Called by the writer when tiers are added or dropped.
     pub(crate) fn set_tiers(&self, tiers: Tiers) {
         self.tiers.store(Arc::new(tiers));
     }
 
-    /// Rows of so many bytes were committed.
+    /// Adds to the bytes of committed rows.
     pub(crate) fn note_taken(&self, bytes: u64) {
         // A statistic.
         self.taken_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of all rows that were committed since the database was opened.
+    /// Bytes of all rows committed since the database was opened.
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.taken_bytes.load(Ordering::Relaxed)
     }
 
-    /// Space for a new extent, in each of these tiers that is there.
+    /// Allocates a new extent in each of these tiers that is present.
     pub(crate) fn allocate(
         &self,
         placement: &[TierId],
@@ -230,17 +230,17 @@ impl Storage {
         drop(self.held_by_test.lock());
     }
 
-    /// The database is being closed.
+    /// Marks the database as closing.
     pub(crate) fn begin_closing(&self) {
         self.closing.store(true, Ordering::Relaxed);
     }
 
-    /// Whether work that nobody waits for should be left undone.
+    /// Whether background work should be left undone.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// Set once such work should end.
+    /// Set once background work should end.
     pub(crate) fn closing(&self) -> &AtomicBool {
         &self.closing
     }

@@ -1,4 +1,4 @@
-//! How a database is created and opened.
+//! Options for creating and opening a database.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -7,38 +7,38 @@ use tierra_memory::simulation::Recorder;
 
 use crate::storage::read_checks::VerifyReads;
 
-/// How to create or open a database.
+/// Options for creating and opening a database.
 #[derive(Clone, Debug, Default)]
 pub struct DatabaseOptions {
-    /// Near memory for copies of chunks and indexes; `None`: a quarter of the machine's. Where it is too little for all of
-    /// them, it goes to those that are read most.
+    /// Near memory for copies of chunks and indexes; `None`: a quarter of the machine's. If it is too small for all of them, the
+    /// most read ones get it.
     pub near_memory_bytes: Option<u64>,
-    /// Where a new database's far pool lies, a file or a DAX device; `None`: in its directory. Remembered there, and not
-    /// looked at when a database is opened.
+    /// Path of a new database's far pool, a file or a DAX device; `None`: in the directory. Stored in the directory file, and
+    /// ignored when a database is opened.
     pub pool_path: Option<PathBuf>,
-    /// The most bytes that the far pool may have; `None`: as many as its file system.
+    /// The most bytes of the far pool; `None`: limited by its file system.
     pub capacity_bytes: Option<u64>,
     /// Threads that loads encode with; `None`: one per CPU.
     pub threads: Option<NonZeroUsize>,
-    /// Bytes a second that the scrubber reads in the background: each copy of everything once a day, and puts right what is
-    /// damaged. `None`: [`SCRUB_BYTES_PER_S`](crate::SCRUB_BYTES_PER_S); 0: it only restores what was lost.
+    /// Bytes per second that the background scrubber reads: each copy of everything at most once a day, repairing damage. `None`:
+    /// [`SCRUB_BYTES_PER_S`](crate::SCRUB_BYTES_PER_S); 0: it only restores lost pages.
     pub scrub_bytes_per_s: Option<u64>,
-    /// How often stored bytes are compared with their checksums when they are read; `None`:
-    /// [`VerifyReads::First`].
+    /// How often reads compare stored bytes with their checksums; `None`: [`VerifyReads::First`].
     pub verify_reads: Option<VerifyReads>,
-    /// Opens the database although some of its tiers are missing: what lies there alone cannot be read, and the first write leaves
-    /// them behind, to be brought up to date when they are back.
+    /// Opens the database even if tiers are missing. Data that lies only there cannot be read, and the first write leaves these
+    /// tiers behind; they are brought up to date when they are back.
     pub degraded: bool,
-    /// Goes back to this version of the database, if it is one of the two that its pools published last: what came later is given up.
-    /// The explicit way out where the newest version is lost; with `read_only` nothing is given up, and
-    /// [`Database::given_up`](crate::Database::given_up) says what would be.
+    /// Goes back to this version of the database, which must be one of the two that its pools published last; later commits are
+    /// given up. An explicit way out if the newest version is lost. With `read_only` nothing is given up, and
+    /// [`Database::given_up`](crate::Database::given_up) returns what would be.
     pub to_version: Option<u64>,
-    /// Opens the database to read it alone. So it is opened, too, where its directory cannot be written.
+    /// Opens the database read-only. This also happens if its directory cannot be written.
     pub read_only: bool,
-    /// For tests: where the machine is described that DAX devices are looked up in; `None`: `/`. See [`PoolOptions::machine`](tierra_memory::PoolOptions::machine).
+    /// For tests: the root of the machine's description in which DAX devices are looked up; `None`: `/`. See
+    /// [`PoolOptions::machine`](tierra_memory::PoolOptions::machine).
     #[doc(hidden)]
     pub machine: Option<PathBuf>,
-    /// For simulated power cuts: records what is stored in the directory and its pools, which are not durable then.
+    /// For simulated power cuts: records what is stored in the directory and its pools, which are then not durable.
     #[doc(hidden)]
     pub recorder: Option<Recorder>,
 }

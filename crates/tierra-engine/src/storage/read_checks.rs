@@ -1,15 +1,15 @@
-//! How often stored bytes are compared with their checksums by who reads them.
+//! How often readers compare stored bytes with their checksums.
 //!
 //! ```text
-//! first   check before the first reading, and again once damage was found anywhere; then read and believe
-//! every   check before the first reading, and behind every reading before what was read is believed
+//! first   check before the first read, and again once damage was found anywhere; otherwise trust the bytes
+//! every   check before the first read, and after every read before its result is used
 //! ```
-//! Memory reports what it cannot correct, as a lost page ([`crate::storage::losses`]), so that bytes which were right once are believed by
-//! default, until a reader or a scrub pass finds damage ([`crate::storage::verified`]). Where they may change without a report (memory without
-//! ECC, a file that others write to), every reading can be checked. That is done behind the reading: the bytes are in a cache by then, and
-//! bytes that changed while they were read are noticed, too.
+//! Memory reports an uncorrectable error as a lost page ([`crate::storage::losses`]). Therefore bytes that were right once are
+//! trusted by default, until a reader or a scrub pass finds damage ([`crate::storage::verified`]). If bytes may change without a
+//! report (memory without ECC, a file that others write to), every read can be checked. The check follows the read: the bytes are
+//! in a cache by then, and a change during the read is noticed, too.
 //!
-//! Near memory is not checked behind each reading: copies of chunks, chunk headers, dictionaries, the tail.
+//! Near memory is not checked after each read: copies of chunks, chunk headers, dictionaries, the tail.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::storage::revalidation::RevalidationReason;
 
-/// How often stored bytes are compared with their checksums when they are read.
+/// How often reads compare stored bytes with their checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VerifyReads {
-    /// Before a block is read first, and again after damage was found anywhere in the database. What changes in between without
-    /// the memory saying so is found by a scrub pass.
+    /// Before the first read of a block, and again after damage was found anywhere in the database. A change in between that the
+    /// memory does not report is found by a scrub pass.
     #[default]
     First,
-    /// Behind each reading of a block. A lookup of one cell checks the block that holds it.
+    /// After each read of a block. A lookup of one cell checks the block that holds it.
     Every,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for VerifyReads {
     }
 }
 
-/// The choice of one database, which can be changed while it is used. Clones are of the same database.
+/// The setting of one database, which can be changed while it is open. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ReadChecks(Arc<Choice>);
 
@@ -66,7 +66,7 @@ struct Choice {
 }
 
 impl ReadChecks {
-    /// What readings that begin from now on do.
+    /// Sets the checks of reads that begin from now on.
     pub fn set(&self, reads: VerifyReads) {
         let every = reads == VerifyReads::Every;
         if self.0.every.swap(every, Ordering::Relaxed) != every {
@@ -77,14 +77,14 @@ impl ReadChecks {
         }
     }
 
-    /// What readings do from when the database is opened.
+    /// Sets the checks with which the database is opened.
     pub(crate) fn open_with(&self, reads: VerifyReads) {
         let every = reads == VerifyReads::Every;
         self.0.opened_with_every.store(every, Ordering::Relaxed);
         self.set(reads);
     }
 
-    /// As when the database was opened.
+    /// Restores the setting with which the database was opened.
     pub fn reset(&self) {
         self.set(match self.0.opened_with_every.load(Ordering::Relaxed) {
             true => VerifyReads::Every,
@@ -92,7 +92,7 @@ impl ReadChecks {
         });
     }
 
-    /// What readings do now.
+    /// The current setting.
     pub fn get(&self) -> VerifyReads {
         match self.0.every.load(Ordering::Relaxed) {
             true => VerifyReads::Every,

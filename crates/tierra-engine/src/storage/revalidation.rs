@@ -1,19 +1,19 @@
-//! Whether readers have a reason to look closer.
+//! Whether readers have a reason to validate.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Copies of which something is lost, and databases whose readings are all checked, in the process: nearly always none, and then
-/// no reader asks for more than this.
+/// The number of copies with losses, plus databases that check every read, in this process. It is nearly always zero, and then
+/// readers check nothing else.
 static DOUBTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether there may be something to do before what was checked once is read.
+/// Whether reads of bytes that were verified once may need another check.
 #[inline]
 pub(crate) fn needs_revalidation() -> bool {
-    // Relaxed: who began to read before a mark was made reads again ([`losses`](super::losses)).
+    // Relaxed: a reader that began before a mark was made reads again ([`losses`](super::losses)).
     DOUBTS.load(Ordering::Relaxed) != 0
 }
 
-/// A reason for readers to look closer.
+/// A reason for readers to validate.
 pub(crate) struct RevalidationReason;
 
 impl RevalidationReason {

@@ -1,4 +1,4 @@
-//! A tier whose pool is open.
+//! A tier with an open pool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use tierra_memory::Pool;
 
 use crate::spec::replicas::TierId;
 
-/// A tier whose pool is open.
+/// A tier with an open pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Tier {
     pub(crate) id: TierId,
     pub(crate) name: Arc<str>,
     pub(crate) pool: Arc<Pool>,
-    /// The pool's fault epoch up to which everything that was lost is noted ([`losses`](super::losses)).
+    /// The pool's fault epoch up to which all losses are noted ([`losses`](super::losses)).
     pub(crate) noted_epoch: Arc<AtomicU64>,
 }
 
@@ -21,11 +21,11 @@ impl Tier {
     /// Whether pages were lost that are not noted yet.
     #[inline]
     pub(crate) fn has_losses(&self) -> bool {
-        // In this order of advancing: the pool's is never behind.
+        // In this order, because the pool's epoch is never behind.
         self.noted_epoch.load(Ordering::Acquire) != self.pool.fault_epoch()
     }
 
-    /// A tier of which nothing was lost since its pool was opened.
+    /// A tier without losses since its pool was opened.
     pub(crate) fn new(id: TierId, name: impl Into<Arc<str>>, pool: Arc<Pool>) -> Tier {
         Tier {
             id,

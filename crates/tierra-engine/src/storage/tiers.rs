@@ -1,7 +1,7 @@
-//! The tiers that a database keeps copies in: their numbers, their pools, and which of them are there.
+//! The tiers in which a database keeps copies: their numbers, their pools, and which are present.
 //!
-//! Invariant: a tier's number never changes and is never another's; a tier that is missing stays known, so
-//! that what it holds counts again when it comes back. `docs/replication.md` tells the whole.
+//! Invariant: a tier's number never changes and is never reused. A missing tier stays known, so that its data counts again when
+//! it comes back. See `docs/replication.md`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,12 +17,12 @@ use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::losses::Losses;
 use crate::storage::tier::Tier;
 
-/// The name of the tier that a database is created with.
+/// The name of a new database's first tier.
 pub(crate) const FIRST_NAME: &str = "far";
-/// What the near memory is called beside them.
+/// The name of near memory in lists of tiers.
 pub(crate) const NEAR_NAME: &str = "near";
 
-/// A tier whose pool is not.
+/// A tier whose pool is missing.
 #[derive(Clone, Debug)]
 pub(crate) struct MissingTier {
     pub(crate) id: TierId,
@@ -32,18 +32,18 @@ pub(crate) struct MissingTier {
     pub(crate) why: Arc<str>,
 }
 
-/// The tiers of an open database, each in the order of the numbers.
+/// The tiers of an open database, present and missing, each ordered by number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tiers {
     pub(crate) open: Vec<Tier>,
     pub(crate) missing: Vec<MissingTier>,
-    /// Tiers that were open before: snapshots may still read what they have there.
+    /// Tiers that were open before: snapshots may still read their data there.
     left: Vec<Tier>,
     pub(crate) losses: Arc<Losses>,
 }
 
 impl Tiers {
-    /// The one tier of a new database.
+    /// The tier of a new database.
     pub(crate) fn first(pool: Arc<Pool>) -> Tiers {
         Tiers {
             open: vec![Tier::new(TierId::FIRST, FIRST_NAME, pool)],
@@ -51,13 +51,13 @@ impl Tiers {
         }
     }
 
-    /// All whose bytes may be read.
+    /// All tiers whose bytes may be read.
     #[inline]
     pub(crate) fn readable(&self) -> impl Iterator<Item = &Tier> {
         self.open.iter().chain(&self.left)
     }
 
-    /// Takes out an open tier, whose bytes may be read as long as somebody holds extents there.
+    /// Removes an open tier, whose bytes may be read while extents there are referenced.
     pub(crate) fn leave(&mut self, id: TierId) -> Option<Tier> {
         let at = self.open.iter().position(|tier| tier.id == id)?;
         let tier = self.open.remove(at);
@@ -66,7 +66,7 @@ impl Tiers {
         Some(tier)
     }
 
-    /// Refuses extents with copies in a tier that was dropped since they were begun.
+    /// Rejects extents with copies in a tier that was dropped since they were begun.
     pub(crate) fn check_known(&self, fresh: &[Arc<OwnedExtent>]) -> Result<(), StorageError> {
         let is_known = |id: TierId| {
             let mut missing = self.missing.iter();
@@ -81,7 +81,7 @@ impl Tiers {
         }
     }
 
-    /// As a manifest names them.
+    /// Their entries for a manifest.
     pub(crate) fn entries(&self) -> Vec<TierEntry> {
         let open = self.open.iter().map(|tier| TierEntry {
             id: tier.id,
@@ -105,7 +105,7 @@ impl Tiers {
         self.open.iter().find(|tier| tier.id == id)
     }
 
-    /// The tier of that number by name, open or not.
+    /// The name of the tier of that number, open or not.
     pub(crate) fn name(&self, id: TierId) -> &str {
         let missing = || self.missing.iter().find(|tier| tier.id == id);
         self.get(id)
@@ -114,7 +114,7 @@ impl Tiers {
             .unwrap_or("?")
     }
 
-    /// The tiers of `replicas` by their numbers.
+    /// The numbers of the tiers of `replicas`.
     pub(crate) fn settle(
         &self,
         replicas: &Replicas,
@@ -174,8 +174,8 @@ impl Tiers {
         Ok(ids)
     }
 
-    /// Those of these tiers that are there; where none is, the first that is: rows had better be
-    /// somewhere than be refused.
+    /// Those of these tiers that are present; if none is, the first present tier: storing rows elsewhere is better than rejecting
+    /// them.
     pub(crate) fn open_among<'a>(&'a self, placement: &[TierId]) -> Vec<&'a Tier> {
         let there: Vec<_> = placement.iter().filter_map(|id| self.get(*id)).collect();
         match there.is_empty() {
@@ -184,7 +184,7 @@ impl Tiers {
         }
     }
 
-    /// Space for an extent in each of these tiers that is there.
+    /// Allocates an extent in each of these tiers that is present.
     pub(crate) fn allocate(
         &self,
         id: ExtentId,
@@ -209,8 +209,7 @@ impl Tiers {
 
 /// An extent being written, in all its copies at once.
 ///
-/// Written through the first; [`CopiesWriter::copy_up_to`] brings the others up to date while what
-/// was written is in a cache.
+/// Rows are written through the first copy; [`CopiesWriter::copy_up_to`] updates the others while the bytes are in a cache.
 pub(crate) struct CopiesWriter {
     id: ExtentId,
     owner: Owner,
@@ -221,7 +220,7 @@ pub(crate) struct CopiesWriter {
 }
 
 impl CopiesWriter {
-    /// What is before `end` is final.
+    /// Declares the bytes before `end` final.
     pub(crate) fn copy_up_to(&mut self, end: usize) {
         let Some(((_, first), others)) = self.writers.split_first_mut() else {
             return;
@@ -232,7 +231,7 @@ impl CopiesWriter {
         self.copied = end;
     }
 
-    /// Seals all copies. Until [`OwnedExtent::keep`] the space is given back with the last holder.
+    /// Seals all copies. Until [`OwnedExtent::keep`] the space is freed with the last reference.
     pub(crate) fn finish(mut self) -> Result<Arc<OwnedExtent>, PoolError> {
         let len_bytes = self.len();
         self.copy_up_to(len_bytes);

@@ -1,23 +1,23 @@
-//! What was compared with its checksum and is believed from then on, until damage is found anywhere.
+//! Records what matched its checksum and is trusted until damage is found anywhere.
 //!
 //! ```text
-//! bit set, no damage found since      believed without a look
+//! bit set, no damage found since      trusted without a check
 //! bit clear, or damage found since    compared with its checksum, then set
 //! ```
-//! Memory that lost or changed one byte without a report may have changed others that were verified before. So each fault that is
-//! found, by a reader or by a scrub pass, ends the trust in all bits of its database, and what is read next is compared again.
+//! Memory that lost or changed one byte without a report may have changed others that were verified before. So each fault that a
+//! reader or a scrub pass finds invalidates all bits of its database, and later reads compare again.
 //!
-//! Invariant: a bit that counts was set after the last damage was found.
+//! Invariant: a valid bit was set after the last damage was found.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Faults found in one database. Clones are of the same database.
+/// The number of faults found in one database. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DamageFound(Arc<AtomicU64>);
 
 impl DamageFound {
-    /// Damage was found: what was verified before counts no longer.
+    /// Notes damage: earlier verifications become invalid.
     pub(crate) fn note(&self) {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
@@ -28,17 +28,17 @@ impl DamageFound {
     }
 }
 
-/// Bits of blocks, pages or leaves, in groups that are asked for together.
+/// Bits of blocks, pages or leaves, in groups that are tested together.
 #[derive(Debug)]
 pub(crate) struct VerifiedBits {
     damage: DamageFound,
-    /// Faults that had been found when the bits began to count.
+    /// Number of faults found before the bits became valid.
     since: AtomicU64,
     bits_per_group: usize,
     words: Box<[AtomicU64]>,
 }
 
-/// When a check began: what it finds counts if no damage was found meanwhile.
+/// The start of a check: its result counts if no damage was found since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Began(u64);
 
@@ -71,7 +71,7 @@ impl VerifiedBits {
     fn clear(&self) {
         for (at, word) in self.words.iter().enumerate() {
             let first = at % self.words_per_group() * 64;
-            // Bits that no member has stay set, so that words tell whether all are.
+            // Unused bits stay set, so that whole words can be compared.
             let none = match self.bits_per_group - first {
                 bits @ 0..64 => u64::MAX << bits,
                 _ => 0,
@@ -80,20 +80,20 @@ impl VerifiedBits {
         }
     }
 
-    /// Whether what is set still counts.
+    /// Whether set bits are still valid.
     #[inline]
     fn counts(&self) -> bool {
         self.since.load(Ordering::Acquire) == self.damage.count()
     }
 
-    // Relaxed, here and below: a stale zero only verifies once more, and the bytes themselves never change.
+    // Relaxed, here and below: a stale zero only causes another check, and the bytes themselves never change.
     #[inline]
     pub(crate) fn contains(&self, group: usize, bit: usize) -> bool {
         let word = &self.words[group * self.words_per_group() + bit / 64];
         word.load(Ordering::Relaxed) >> (bit % 64) & 1 == 1 && self.counts()
     }
 
-    /// Whether all of a group are set.
+    /// Whether all bits of a group are set.
     #[inline]
     pub(crate) fn contains_all(&self, group: usize) -> bool {
         let words = &self.words[group * self.words_per_group()..][..self.words_per_group()];
@@ -101,7 +101,7 @@ impl VerifiedBits {
         words.iter().all(is_full) && self.counts()
     }
 
-    /// Before a check: forgets what counts no longer.
+    /// Called before a check: clears invalid bits.
     pub(crate) fn begin(&self) -> Began {
         let now = self.damage.count();
         if self.since.load(Ordering::Acquire) != now {
@@ -111,7 +111,7 @@ impl VerifiedBits {
         Began(now)
     }
 
-    /// After a check that began then and found the bytes right.
+    /// Called after a check that began then and found the bytes right.
     pub(crate) fn insert(&self, group: usize, bit: usize, began: Began) {
         if self.damage.count() == began.0 {
             let word = &self.words[group * self.words_per_group() + bit / 64];
@@ -143,7 +143,7 @@ impl VerifiedPages {
         Self(Arc::new(VerifiedBits::new(damage, 1, pages, all)))
     }
 
-    /// The same of other bytes: what is found out of one is not believed of the other.
+    /// Bits of the same shape for other bytes: results for one do not count for the other.
     pub(crate) fn of_other_bytes(&self) -> Self {
         Self(Arc::new((*self.0).clone()))
     }
@@ -153,7 +153,7 @@ impl VerifiedPages {
         self.0.contains(0, page)
     }
 
-    /// Checks a page and notes it, if `check` finds it right.
+    /// Checks a page, and marks it if `check` finds it right.
     pub(crate) fn check<E>(
         &self,
         page: usize,

@@ -1,6 +1,6 @@
 //! The tables of an open database, by name.
 //!
-//! Invariant: readers take no lock: the writer replaces the whole map.
+//! Invariant: readers take no lock, because the writer replaces the whole map.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::manifest::ExtentId;
 use crate::storage::faults::{Held, Naming};
 use crate::table::Table;
 
-/// Shared by the database and its writer, not by the tables, which would keep themselves alive.
+/// Shared by the database and its writer. Tables hold no reference to it: that would be a cycle.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     tables: ArcSwap<BTreeMap<String, Arc<Table>>>,
@@ -72,7 +72,7 @@ impl Naming for Catalog {
     }
 }
 
-/// What a table has there.
+/// The name, column and rows that a table stores in this range of an extent.
 fn held_by(table: &Table, extent: ExtentId, range: &Range<usize>) -> Held {
     let mut held = Held {
         table: Some(table.spec().name.clone()),

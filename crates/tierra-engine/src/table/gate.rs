@@ -1,8 +1,7 @@
-//! Who may give out dictionary codes: many loads at a time, or one merge.
+//! A gate that admits either any number of loads or one merge: both give out dictionary codes.
 //!
-//! Invariant: while a merge holds its pass no load encodes rows of the table, because their codes
-//! would belong to the generation that the merge replaces. The writer thread, which is also the one
-//! that merges, needs no pass to seal.
+//! Invariant: while a merge holds its pass, no load encodes rows of the table, because their codes would belong to the generation
+//! that the merge replaces. The writer thread does both the merging and the sealing, so sealing never waits.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -20,12 +19,12 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    // Both fields are plain numbers: no panic can leave them half changed.
+    // Both fields are plain numbers: a panic cannot leave them half changed.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no merge is under way.
+    /// Waits until no merge is running.
     pub(crate) fn enter_load(self: &Arc<Self>) -> LoadPass {
         let mut state = self.lock();
         while state.merging {
@@ -38,13 +37,13 @@ impl Gate {
         LoadPass { gate: self.clone() }
     }
 
-    /// Never waits: the writer thread, which alone merges, does not merge while it seals.
+    /// Never waits: only the writer thread merges, and it does not merge while it seals.
     pub(crate) fn enter_seal(self: &Arc<Self>) -> LoadPass {
         self.lock().loads += 1;
         LoadPass { gate: self.clone() }
     }
 
-    /// Waits until no load is under way, and keeps new ones waiting.
+    /// Waits until no load is running, and blocks new ones.
     pub(crate) fn enter_merge(self: &Arc<Self>) -> MergePass {
         let mut state = self.lock();
         while state.merging || state.loads > 0 {
@@ -57,7 +56,7 @@ impl Gate {
         MergePass { gate: self.clone() }
     }
 
-    /// The same without waiting: `None` while a load or another merge is under way.
+    /// As [`Self::enter_merge`] without waiting: `None` while a load or another merge is running.
     pub(crate) fn try_enter_merge(self: &Arc<Self>) -> Option<MergePass> {
         let mut state = self.lock();
         if state.merging || state.loads > 0 {
@@ -75,8 +74,7 @@ pub(crate) struct LoadPass {
 }
 
 impl LoadPass {
-    /// Ends a load that was undone. If it was the last one, `forget` runs before anybody else can
-    /// enter.
+    /// Ends a load that was undone. If it was the last one, `forget` runs before the gate admits anything else.
     pub(crate) fn undo(self, forget: impl FnOnce()) {
         let state = self.gate.lock();
         if state.loads == 1 {

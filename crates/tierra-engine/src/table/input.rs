@@ -1,8 +1,8 @@
-//! Rows on their way in: whether batches fit a table, and the one form in which they go on.
+//! Checks that incoming batches fit a table, and converts them to one form.
 //!
-//! Invariant: a batch that [`Input::accept`] returned has exactly the table's arrow types, no NULL
-//! where none is allowed, no DECIMAL with more digits than its column, and each DOUBLE in its
-//! [canonical](canonical_double) form: nothing behind it checks again.
+//! Invariant: a batch that [`Input::accept`] returned has exactly the table's arrow types, no NULL in a NOT NULL column, no
+//! DECIMAL with more digits than its column, and each DOUBLE in its [canonical](canonical_double) form. Later steps do not check
+//! again.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Input {
         Self { spec, schema }
     }
 
-    /// The batch with the table's schema, or the first rule that it breaks.
+    /// The batch in the table's schema, or the first rule that it breaks.
     pub(crate) fn accept(&self, batch: &RecordBatch) -> Result<RecordBatch, InputError> {
         let table = || self.spec.name.clone();
         if batch.num_columns() != self.spec.columns.len() {
@@ -42,12 +42,12 @@ impl Input {
         self.batch(columns)
     }
 
-    /// Accepted columns as one batch.
+    /// Joins accepted columns to a batch.
     pub(crate) fn batch(&self, columns: Vec<ArrayRef>) -> Result<RecordBatch, InputError> {
         RecordBatch::try_new(self.schema.clone(), columns).map_err(|source| self.arrow(source))
     }
 
-    /// Accepted arrays of one column as one array.
+    /// Joins accepted arrays of one column.
     pub(crate) fn joined(&self, arrays: &[ArrayRef]) -> Result<ArrayRef, InputError> {
         match arrays {
             [array] => Ok(array.clone()),
@@ -65,8 +65,7 @@ impl Input {
         }
     }
 
-    /// One column's values in the form in which they go on. `first_row` is the place of the first
-    /// one among the rows that messages count.
+    /// Checks and converts one column's values. `first_row` is the number of the first one in error messages.
     pub(crate) fn accept_column(
         &self,
         at: usize,
@@ -103,7 +102,7 @@ impl Input {
         Ok(canonical(values))
     }
 
-    /// That a column has as many values as rows were asked for.
+    /// Checks that a column has as many values as rows were asked for.
     pub(crate) fn check_rows(
         &self,
         at: usize,
@@ -130,8 +129,8 @@ impl Input {
     ) -> Result<(), InputError> {
         let limit = 10_u128.pow(u32::from(precision));
         let decimals = values.as_primitive::<Decimal128Type>();
-        // Slots under a NULL hold anything: look at the bare values first, which compiles to one
-        // pass, and at rows only where that fails.
+        // Slots under a NULL hold arbitrary values. The bare values are checked first, which compiles to one pass; rows are
+        // checked only if that fails.
         if decimals
             .values()
             .iter()
@@ -154,20 +153,18 @@ impl Input {
     }
 }
 
-/// The one form in which a DOUBLE is stored and looked for: -0.0 is 0.0, and every NaN the same one,
-/// which is greater than all numbers. So values that SQL calls equal have the same bits, and keys,
-/// groups, joins and packed codes agree by themselves.
+/// The one form in which a DOUBLE is stored and looked up: -0.0 becomes 0.0, and every NaN becomes one NaN, which is greater than
+/// all numbers. Values that SQL calls equal thus have the same bits, so keys, groups, joins and packed codes agree.
 pub fn canonical_double(value: f64) -> f64 {
     if value.is_nan() {
         f64::from_bits(0x7ff8_0000_0000_0000)
     } else {
-        // Adding zero changes no number but -0.0.
+        // Adding zero changes no number except -0.0.
         value + 0.0
     }
 }
 
-/// The column with every DOUBLE in its canonical form. Nearly all columns have them already: one
-/// pass without branches finds out.
+/// The column with every DOUBLE in its canonical form. Nearly all columns are canonical already: one pass without branches tells.
 pub(crate) fn canonical(values: ArrayRef) -> ArrayRef {
     let Some(doubles) = values.as_primitive_opt::<Float64Type>() else {
         return values;
@@ -193,7 +190,7 @@ fn decimal_text(value: i128, scale: i8) -> String {
     }
 }
 
-/// Types that become VARCHAR without losing anything.
+/// Whether the type becomes VARCHAR without loss.
 fn is_text(found: &DataType) -> bool {
     match found {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,

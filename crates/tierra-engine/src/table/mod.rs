@@ -1,10 +1,9 @@
-//! A table: what it is declared to be, its current version, and the ways in.
+//! A table: its declaration, its current version and its methods.
 //!
-//! Every method that writes sends a request to the database's one writer thread and blocks until it
-//! is durable: from async code, call them through `spawn_blocking`. Reading starts with
-//! [`Table::snapshot`], which takes no lock.
+//! Every method that writes sends a request to the database's one writer thread and blocks until the change is durable: from
+//! async code, call it through `spawn_blocking`. Reading starts with [`Table::snapshot`], which takes no lock.
 //!
-//! Invariant: the version only ever moves forward, and only the writer moves it.
+//! Invariant: the version only moves forward, and only the writer moves it.
 
 pub(crate) mod catalog;
 pub(crate) mod gate;
@@ -34,10 +33,10 @@ use crate::table::input::Input;
 use crate::table::requests::{Request, Requests};
 use crate::table::version::TableVersion;
 
-/// What of a table cannot be read.
+/// The part of a table that cannot be read.
 #[derive(Clone, Debug)]
 pub(crate) enum Missing {
-    /// Whole rows, or what reading any needs. What its version has of it is not all.
+    /// Rows, or something that reading any row needs. The version of such a table is incomplete.
     Rows(UnavailableError),
     /// Chunks of some columns.
     Columns(UnavailableError),
@@ -56,7 +55,7 @@ pub struct Table {
     id: u64,
     spec: Arc<TableSpec>,
     schema: SchemaRef,
-    /// Of its columns, side by side.
+    /// The columns' types, side by side.
     types: Box<[LogicalType]>,
     input: Input,
     key: Option<KeyColumns>,
@@ -64,11 +63,11 @@ pub struct Table {
     placement: ArcSwap<ReplicaPlacement>,
     dictionaries: TableDictionaries,
     gate: Arc<Gate>,
-    /// Of reading single cells, near and far ones.
+    /// Gates for reading single cells, near and far.
     cell_gates: [MemoryGate; 2],
     next_segment_id: AtomicU32,
     dropped: AtomicBool,
-    /// Why some of what it holds is not there, if so.
+    /// Why a part of the table is missing; empty if the table is complete.
     missing: OnceLock<Missing>,
     storage: Arc<Storage>,
     requests: Requests,
@@ -112,16 +111,15 @@ impl Table {
         })
     }
 
-    /// What of it cannot be read: whatever needs that is told so. Called before anybody sees the table.
+    /// Records what cannot be read; requests that need it fail with this reason. Called before the table is shared.
     pub(crate) fn lacks(&self, missing: Missing) {
-        // Once: nobody makes it whole again.
+        // Set once: a table does not become complete again while it is open.
         let _ = self.missing.set(missing);
     }
 
-    /// Whether its rows can be read, if perhaps not all columns: a reader of one that is not there is told then.
+    /// Checks that the rows can be read. Single columns may still be unavailable; reading one of those fails.
     ///
-    /// # Errors
-    /// [`UnavailableError`]: some lie in a tier that is missing, or are damaged.
+    /// # Errors [`UnavailableError`]: rows lie in a missing tier, or are damaged.
     #[inline]
     pub fn check_available(&self) -> Result<(), UnavailableError> {
         match self.missing.get() {
@@ -130,11 +128,10 @@ impl Table {
         }
     }
 
-    /// Whether all of it can be read, so that it can be written to: what is written is checked against it, and says what it
-    /// consists of.
+    /// Checks that the whole table can be read, so that it can be written: new rows are checked against all others, and a
+    /// manifest lists the whole table.
     ///
-    /// # Errors
-    /// [`UnavailableError`]: something of it lies in a tier that is missing, or is damaged.
+    /// # Errors [`UnavailableError`]: a part of the table lies in a missing tier, or is damaged.
     pub(crate) fn check_complete(&self) -> Result<(), UnavailableError> {
         match self.missing.get() {
             Some(Missing::Rows(why) | Missing::Columns(why)) => Err(why.clone()),
@@ -142,13 +139,12 @@ impl Table {
         }
     }
 
-    /// Unique in its database, and never reused: a table that is dropped and created again has
-    /// another one.
+    /// Unique in the database and never reused: a table that is dropped and created again gets another id.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// What it is declared to be.
+    /// The table's declaration.
     pub fn spec(&self) -> &TableSpec {
         &self.spec
     }
@@ -157,33 +153,32 @@ impl Table {
         self.spec.clone()
     }
 
-    /// The schema of its batches.
+    /// The schema of the table's batches.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    /// The tiers that its extents should have copies in.
+    /// The tiers in which the table's extents should have copies.
     pub(crate) fn placement(&self) -> Arc<ReplicaPlacement> {
         self.placement.load_full()
     }
 
-    /// New extents get their copies there from now on.
+    /// Places the copies of new extents there from now on.
     pub(crate) fn move_to(&self, placement: ReplicaPlacement) {
         self.placement.store(Arc::new(placement));
     }
 
-    /// The types of its columns.
+    /// The columns' types.
     pub(crate) fn types(&self) -> &[LogicalType] {
         &self.types
     }
 
-    /// Gives the table other tiers to have copies in, and makes and drops copies until it has them there: on return all
-    /// rows are there. Queries and appends go on meanwhile, as far as they do not wait for the one writer. Restarted by
-    /// the next open if it is interrupted. Blocks.
+    /// Changes the tiers in which the table has copies, then makes and drops copies until the placement is reached: on return all
+    /// rows lie there. Queries and appends go on meanwhile, unless they wait for the one writer. If it is interrupted, the next
+    /// open restarts it. Blocks.
     ///
-    /// # Errors
-    /// [`TableError::Replicas`]: nothing has changed. [`TableError::Storage`]: the tiers are the table's from now on, but some
-    /// copies are missing; the rows are where they were.
+    /// # Errors [`TableError::Replicas`]: nothing has changed. [`TableError::Storage`]: the placement has changed, but some
+    /// copies are missing; the rows lie where they did.
     pub fn set_replicas(self: &Arc<Self>, replicas: &Replicas) -> Result<(), TableError> {
         self.requests.ask(|reply| Request::Place {
             table: self.clone(),
@@ -192,7 +187,7 @@ impl Table {
         })?
     }
 
-    /// The tiers that it should have copies in.
+    /// The tiers in which the table should have copies.
     pub fn replicas(&self) -> Replicas {
         let (placement, tiers) = (self.placement(), self.storage.tiers());
         let names = |ids: &[TierId]| ids.iter().map(|id| tiers.name(*id).to_owned()).collect();
@@ -204,7 +199,7 @@ impl Table {
         }
     }
 
-    /// Seals the tail into a segment, as happens by itself when it is full. Blocks.
+    /// Seals the tail into a segment, as happens automatically when the tail is full. Blocks.
     ///
     /// # Errors
     /// [`TableError::Storage`]; the table is unchanged.
@@ -215,8 +210,8 @@ impl Table {
         })??)
     }
 
-    /// Writes a new generation of every dictionary that has a delta, and the chunks that use it, as
-    /// happens by itself when a delta passes a tenth. Waits for loads to end. Blocks.
+    /// Writes a new generation of every dictionary that has a delta, and the chunks that use it. This happens automatically when
+    /// a delta exceeds a tenth. Waits for loads to end. Blocks.
     ///
     /// # Errors
     /// [`TableError::Storage`]; the table is unchanged.
@@ -229,14 +224,14 @@ impl Table {
         })??)
     }
 
-    /// Has the writer make copies that are missing, later.
+    /// Asks the writer to make missing copies in the background.
     pub(crate) fn ask_to_heal(self: &Arc<Self>) {
         self.requests.send(Request::Heal {
             table: self.clone(),
         });
     }
 
-    /// Has the writer build what is missing of the table's indexes.
+    /// Asks the writer to build the missing parts of the table's indexes.
     pub(crate) fn ask_for_indexes(self: &Arc<Self>) {
         if self.has_indexes() && self.check_complete().is_ok() {
             self.requests.send(Request::Index {
@@ -245,12 +240,12 @@ impl Table {
         }
     }
 
-    /// Whether it has any index, of a column or of its keys.
+    /// Whether the table has any index, of a column or of its keys.
     pub(crate) fn has_indexes(&self) -> bool {
         self.key.is_some() || self.spec.indexed_columns().next().is_some()
     }
 
-    /// The tiers in which copies of the index of its keys should lie.
+    /// The tiers in which the key index should have copies.
     pub(crate) fn key_tiers(&self) -> Vec<TierId> {
         let first = self.spec.primary_key.first();
         let placement = self.placement();
@@ -259,8 +254,8 @@ impl Table {
             .to_vec()
     }
 
-    /// Has the writer copy indexes near. Asked for after the segments' near copies: a column that
-    /// wishes for one comes first.
+    /// Asks the writer to copy indexes to near memory. Called after [`Self::ask_for_near_copies`]: columns that request a near
+    /// copy come first.
     pub(crate) fn ask_for_index_copies(self: &Arc<Self>) {
         if self.has_indexes() {
             self.requests.send(Request::CopyIndexesNear {
@@ -269,7 +264,7 @@ impl Table {
         }
     }
 
-    /// Has the writer copy these segments near, one by one, as long as the budget lasts.
+    /// Asks the writer to copy these segments to near memory, one by one, while the budget lasts.
     pub(crate) fn ask_for_near_copies(self: &Arc<Self>, segments: impl IntoIterator<Item = u32>) {
         for segment in segments {
             self.requests.send(Request::CopyNear {
@@ -291,12 +286,12 @@ impl Table {
         &self.storage
     }
 
-    /// The way to the writer.
+    /// The channel to the writer.
     pub(crate) fn requests(&self) -> &Requests {
         &self.requests
     }
 
-    /// Has to come before anything is written by another thread than the writer.
+    /// Must be called before any thread other than the writer writes.
     pub(crate) fn begin_writing(&self) -> Result<(), StorageError> {
         match self.storage.is_settled() {
             true => Ok(()),
@@ -317,7 +312,7 @@ impl Table {
         &self.gate
     }
 
-    /// The gate of cells in chunks of a tier.
+    /// The gate for reading cells of chunks in a tier of this speed.
     pub(crate) fn cell_gate(&self, speed: Speed) -> &MemoryGate {
         match (&self.cell_gates, speed) {
             ([near, _], Speed::Near) => near,
@@ -334,7 +329,7 @@ impl Table {
         self.current.store(Arc::new(version));
     }
 
-    /// A segment id that nobody had before. One that a failed load took is lost.
+    /// A segment id that was never used before. The id of a load that fails is not reused.
     pub(crate) fn new_segment_id(&self) -> Result<u32, StorageError> {
         let next = |id: u32| id.checked_add(1);
         let taken = self
@@ -345,7 +340,7 @@ impl Table {
         })
     }
 
-    /// The id that is taken next: every published one is smaller.
+    /// The next segment id: every published one is smaller.
     pub(crate) fn next_segment_id(&self) -> u32 {
         self.next_segment_id.load(Ordering::Relaxed)
     }
@@ -354,7 +349,7 @@ impl Table {
         self.dropped.store(true, Ordering::Relaxed);
     }
 
-    /// Fails once the table was dropped.
+    /// Fails if the table was dropped.
     pub(crate) fn check_alive(&self) -> Result<(), StorageError> {
         match self.dropped.load(Ordering::Relaxed) {
             false => Ok(self.check_complete()?),
@@ -367,7 +362,7 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // Where a snapshot outlived DROP TABLE, this is when its space is free.
+        // If a snapshot outlived DROP TABLE, the table's space becomes free here.
         if *self.dropped.get_mut() {
             let version = TableVersion::without_rows(self.spec.columns.len(), 0);
             self.current.store(Arc::new(version));

@@ -1,6 +1,6 @@
-//! Names of what may have a near copy.
+//! Names of objects that may have a near copy.
 //!
-//! Invariant: a name says what bytes its object has, whichever version of the table is asked for it.
+//! Invariant: a name determines its object's bytes in every version of the table.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tierra_memory::NearCopy;
 
 use crate::manifest::{ExtentId, PartEntry, RunEntry};
 
-/// An object of a table, by what it holds.
+/// An object of a table, named by its content.
 #[derive(Clone, Debug)]
 pub(crate) enum ObjectName {
     /// A column's chunk of a segment, where it is stored.
@@ -21,7 +21,7 @@ pub(crate) enum ObjectName {
     Run(Arc<RunEntry>),
 }
 
-/// A near copy that an object is to be read from, or that it is to be read where it is stored.
+/// An object and the near copy to read it from; without one it is read where it is stored.
 pub(crate) struct NearChange {
     pub(crate) object: ObjectName,
     pub(crate) copy: Option<Arc<NearCopy>>,

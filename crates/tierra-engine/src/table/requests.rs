@@ -1,4 +1,4 @@
-//! What the writer can be asked for, and the way to it.
+//! The requests to the writer, and the channel that carries them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,18 +26,18 @@ pub(crate) struct Append {
     pub(crate) batch: RecordBatch,
     /// The same rows, encoded.
     pub(crate) record: Record,
-    /// Images of the rows' keys, where the table has one.
+    /// The rows' normalized keys, if the table has a primary key.
     pub(crate) keys: Option<Vec<u64>>,
     pub(crate) reply: SyncSender<Result<(), AppendError>>,
 }
 
-/// Encoded segments that a load wants to be committed.
+/// Encoded segments that a load commits.
 pub(crate) struct Load {
     pub(crate) table: Arc<Table>,
     pub(crate) segments: Vec<EncodedSegment>,
-    /// The keys of their rows, where the table has a primary key.
+    /// The keys of their rows, if the table has a primary key.
     pub(crate) keys: Option<LoadedKeys>,
-    /// Kept until they are: their codes belong to the dictionaries as they are now.
+    /// Held until the commit: the segments' codes belong to the current dictionaries.
     pub(crate) pass: Option<LoadPass>,
 }
 
@@ -49,13 +49,13 @@ pub(crate) struct EncodedSegment {
     pub(crate) encodings: Vec<Encoding>,
 }
 
-/// A table as the newest manifest has it, and its extents.
+/// A table's entry in the newest manifest, and its extents.
 pub(crate) struct TableExtents {
     pub(crate) entry: Arc<TableEntry>,
     pub(crate) extents: Vec<Arc<OwnedExtent>>,
 }
 
-/// What the writer can be asked for. Each is answered once, unless the database closes first.
+/// A request to the writer. Each has one answer, unless the database closes first.
 pub(crate) enum Request {
     Create {
         spec: TableSpec,
@@ -95,44 +95,44 @@ pub(crate) enum Request {
         name: String,
         reply: SyncSender<Result<(), TierError>>,
     },
-    /// Other tiers for a table; answered when its copies are there.
+    /// Changes a table's replica placement; answered when its copies are there.
     Place {
         table: Arc<Table>,
         replicas: Replicas,
         reply: SyncSender<Result<(), TableError>>,
     },
-    /// Answered with all extents that the newest manifest names, and the tables they belong to.
+    /// Answered with all extents that the newest manifest names, and their tables.
     Extents {
         reply: SyncSender<Vec<TableExtents>>,
     },
-    /// Answered with how many copies of what only the writer writes are damaged; these are repaired, if asked for.
+    /// Checks what only the writer writes, and repairs it if `repair` is set. Answered with the number of damaged copies.
     CheckOwn {
         repair: bool,
         reply: SyncSender<Result<u64, StorageError>>,
     },
-    /// Answered when a table has the copies that it should have.
+    /// Answered when the table has all its copies.
     Repair {
         table: Arc<Table>,
         reply: SyncSender<Result<(), StorageError>>,
     },
-    /// Answered when something may be written.
+    /// Answered when writing is allowed.
     BeginWriting {
         reply: SyncSender<Result<(), StorageError>>,
     },
-    /// Not answered: makes copies that are missing, in the background.
+    /// Not answered: missing copies are made in the background.
     Heal {
         table: Arc<Table>,
     },
-    /// Not answered: indexes are a convenience. Built in the background.
+    /// Not answered: indexes are optional and built in the background.
     Index {
         table: Arc<Table>,
     },
-    /// Not answered: the index of a version's keys is built in the background, while lookups scan.
+    /// Not answered: a version's key index is built in the background, while lookups scan.
     IndexKeys {
         table: Arc<Table>,
         version: Arc<TableVersion>,
     },
-    /// Not answered: near copies are a convenience.
+    /// Not answered: near copies are optional.
     CopyNear {
         table: Arc<Table>,
         segment: u32,
@@ -143,25 +143,25 @@ pub(crate) enum Request {
         changes: Vec<NearChange>,
         reply: SyncSender<()>,
     },
-    /// Not answered: indexes' near copies, once columns that wish for one have theirs.
+    /// Not answered: copies indexes to near memory, after the columns that request a near copy.
     CopyIndexesNear {
         table: Arc<Table>,
     },
-    /// Answered when everything asked for before has been done.
+    /// Answered when all earlier requests are done.
     Wait {
         reply: SyncSender<()>,
     },
-    /// Not answered: the last holder of a table that was dropped is gone.
+    /// Not answered: the last reference to a dropped table is gone.
     GiveBack,
-    /// Not answered: pages were lost. What only the writer writes is written anew: logs' rows, manifests.
+    /// Not answered: pages were lost. Data that only the writer writes (logs' rows, manifests) is written anew.
     Losses,
-    /// Of the writer to itself: background work is over.
+    /// From the writer to itself: a background job has ended.
     JobEnded,
     /// Not answered: the thread ends.
     Close,
 }
 
-/// The way to the writer. Cheap to clone.
+/// The channel to the writer. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests(Sender<Request>);
 
@@ -185,7 +185,7 @@ impl Requests {
 
     /// Sends the writer a request that has no answer.
     pub(crate) fn send(&self, request: Request) {
-        // A writer that is gone has nothing left to do.
+        // A writer that has ended has nothing left to do.
         let _ = self.0.send(request);
     }
 }

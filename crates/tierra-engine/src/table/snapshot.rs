@@ -1,7 +1,6 @@
-//! A snapshot: what a query sees of a table, however long it takes.
+//! A snapshot: the state of a table that a query sees for its whole duration.
 //!
-//! Invariant: immutable, and its bytes stay allocated as long as it lives. Making and cloning one
-//! costs a reference count.
+//! Invariant: immutable, and its bytes stay allocated as long as it lives. Making and cloning one costs a reference count.
 
 use std::sync::Arc;
 
@@ -14,31 +13,31 @@ use crate::table::Table;
 use crate::table::version::TableVersion;
 use crate::tail::statistics::ColumnStatistics;
 
-/// The index of a primary key, in memory.
+/// The size of a primary key's index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyIndexSize {
-    /// Rows whose keys are in runs, which are stored: later all but those of the tail.
+    /// Rows whose keys are in stored runs. Background work extends this to all rows except those of the tail.
     pub listed_rows: u64,
-    /// Of how many runs it consists.
+    /// Number of runs.
     pub runs: usize,
-    /// Bytes of these, one copy.
+    /// Bytes of the runs, one copy.
     pub far_bytes: u64,
-    /// Bytes of near memory beside copies of runs: the first key of each leaf, and all keys that no run has.
+    /// Bytes of near memory except copies of runs: the first key of each leaf, and all keys that are in no run.
     pub near_bytes: u64,
     /// Bytes of runs that are copied near.
     pub copied_bytes: u64,
 }
 
-/// Everything that was committed when it was made.
+/// Everything that was committed when the snapshot was made.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    // Before the table: the last one of a table that was dropped has nothing of it left by then.
+    // Before the table, so that it drops first: the last reference to a dropped table then finds its space unused.
     version: Arc<TableVersion>,
     table: Arc<Table>,
 }
 
 impl Table {
-    /// Everything committed so far, unchanged by what comes after. Takes no lock.
+    /// Everything committed so far, unchanged by later commits. Takes no lock.
     pub fn snapshot(self: &Arc<Self>) -> Snapshot {
         Snapshot::new(self.clone(), self.current())
     }
@@ -49,7 +48,7 @@ impl Snapshot {
         Self { version, table }
     }
 
-    /// The table it was made of.
+    /// The table that the snapshot was taken of.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
@@ -58,12 +57,12 @@ impl Snapshot {
         &self.version
     }
 
-    /// The same, to be kept for longer.
+    /// The version, to be kept for longer than the snapshot.
     pub(crate) fn shared_version(&self) -> &Arc<TableVersion> {
         &self.version
     }
 
-    /// Rows, exactly.
+    /// The exact number of rows.
     pub fn rows(&self) -> u64 {
         self.version.rows()
     }
@@ -73,17 +72,17 @@ impl Snapshot {
         u64::from(self.version.tail.rows())
     }
 
-    /// Bytes that these rows take in the tail's log, unpacked.
+    /// Bytes that the tail's rows take in its log, unpacked.
     pub fn tail_bytes(&self) -> u64 {
         self.version.tail.bytes()
     }
 
-    /// The sealed rows.
+    /// The segments, which hold the sealed rows.
     pub fn segments(&self) -> &[Arc<Segment>] {
         &self.version.segments
     }
 
-    /// Whether the snapshot has this row.
+    /// Whether the snapshot contains the row.
     pub fn contains(&self, row: RowId) -> bool {
         self.version.contains(row)
     }
@@ -100,8 +99,7 @@ impl Snapshot {
         self.version.segments.iter().map(of).sum()
     }
 
-    /// Bounds, NULLs and a bound of the distinct values of a column. Reads descriptors only, and
-    /// the tail once.
+    /// Bounds, NULLs and an upper bound of the distinct values of a column. Reads only chunk headers, and the tail once.
     ///
     /// # Panics
     /// If there is no such column.
@@ -132,8 +130,8 @@ impl Snapshot {
         statistics
     }
 
-    /// The column's dictionary, if every row of the snapshot is stored as one of its codes: then,
-    /// and only then, a [`tierra_column::FilterKind::Codes`] may be used.
+    /// The column's dictionary, if every row of the snapshot is stored as one of its codes. Only then may a
+    /// [`tierra_column::FilterKind::Codes`] be used.
     ///
     /// # Panics
     /// If there is no such column.
@@ -151,7 +149,7 @@ impl Snapshot {
         }
     }
 
-    /// Rows that the index of a column covers: later all but those of the tail.
+    /// Rows that the column's index covers. Background work extends this to all rows except those of the tail.
     ///
     /// # Panics
     /// If there is no such column.
@@ -173,7 +171,7 @@ impl Snapshot {
             .sum()
     }
 
-    /// Of how many parts a column's index consists; each is asked for each value.
+    /// Number of parts of a column's index. Each lookup of a value reads all of them.
     ///
     /// # Panics
     /// If there is no such column.
@@ -181,7 +179,7 @@ impl Snapshot {
         self.parts(column).count()
     }
 
-    /// What the index of the primary key consists of, as far as it is built.
+    /// The size of the primary key's index, as far as it is built.
     pub fn key_index(&self) -> KeyIndexSize {
         let keys = &self.version.keys;
         let runs = keys.runs().iter().filter(|run| !run.is_given_up());

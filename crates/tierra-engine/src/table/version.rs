@@ -1,7 +1,7 @@
 //! A table as of one commit: what a snapshot sees.
 //!
-//! Invariant: immutable, and complete in itself: the writer makes the next one and swaps it in, and
-//! readers that hold this one notice nothing.
+//! Invariant: immutable and complete in itself. The writer makes the next version and swaps it in; readers of this one are not
+//! affected.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::segment::{Segment, Segments};
 use crate::slice_bytes::slice_bytes;
 use crate::tail::Tail;
 
-/// What one commit made of a table.
+/// The state of a table after one commit.
 #[derive(Debug)]
 pub(crate) struct TableVersion {
     pub(crate) segments: Segments,
@@ -26,14 +26,14 @@ pub(crate) struct TableVersion {
     pub(crate) keys: KeyIndexCell,
 }
 
-/// Where a row of a version is.
+/// Where a row of a version lies.
 pub(crate) enum Located<'a> {
     Sealed(&'a Segment, usize),
     Tail(&'a arrow::array::RecordBatch, usize),
 }
 
 impl TableVersion {
-    /// Of a table that has none, with so many columns.
+    /// An empty version of a table with this many columns.
     pub(crate) fn without_rows(columns: usize, tail_segment_id: u32) -> TableVersion {
         TableVersion {
             segments: Segments::default(),
@@ -44,7 +44,7 @@ impl TableVersion {
         }
     }
 
-    /// The same rows once more: what the writer makes the next version of.
+    /// A copy with the same rows, which the writer turns into the next version.
     pub(crate) fn next(&self) -> TableVersion {
         TableVersion {
             segments: self.segments.clone(),
@@ -55,12 +55,12 @@ impl TableVersion {
         }
     }
 
-    /// Rows that it has.
+    /// Number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.segments.rows() + u64::from(self.tail.rows())
     }
 
-    /// The row, if this version has it.
+    /// Where the row lies, if this version has it.
     pub(crate) fn locate(&self, row: RowId) -> Option<Located<'_>> {
         if row.segment() == u64::from(self.tail.segment_id) {
             let (batch, at) = self.tail.locate(row.row() as u32)?;
@@ -79,7 +79,7 @@ impl TableVersion {
         self.dictionaries[column].as_deref()
     }
 
-    /// Bytes of near memory that it takes beside copies, whatever the budget is.
+    /// Bytes of near memory that the version takes regardless of the budget for copies.
     pub(crate) fn always_near_bytes(&self) -> u64 {
         let chunk_headers = self
             .segments

@@ -1,4 +1,4 @@
-//! What the records of a log are laid out by.
+//! The format of a log's records.
 
 pub(super) const FORMAT_VERSION: u8 = 1;
 pub(super) const LINE: usize = 64;

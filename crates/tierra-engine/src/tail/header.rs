@@ -1,4 +1,4 @@
-//! The first line of each extent of a log, and the mark in it: how many records are known to have been acknowledged.
+//! The first line of each extent of a log, with its mark: the number of records known to be acknowledged.
 //!
 //! ```text
 //! offset 0   magic "TLGX"
@@ -11,19 +11,19 @@
 //!       56   mark: records of this extent that were acknowledged, u32; CRC32C of epoch and mark, u32
 //! ```
 //!
-//! Invariant: the line is durable before a manifest names the extent, and only the mark changes: one store of 8 bytes, which no
-//! power cut tears, under the fence of a commit, of the commits before it. So a log that has fewer records than its
-//! mark says has lost some.
+//! Invariant: the line is durable before a manifest names the extent. Only the mark changes, by one store of 8 bytes, which no
+//! power cut tears. A commit stores it under its own fence for the commits before. So a log with fewer records than its mark has
+//! lost some.
 
 use super::format::LINE;
 use crate::error::LogError;
 
 const MAGIC: [u8; 4] = *b"TLGX";
 const FORMAT_VERSION: u8 = 1;
-/// Where the mark lies in the line.
+/// Offset of the mark in the line.
 pub(super) const MARK_AT: usize = 56;
 
-/// What the line of an extent says, but for the mark.
+/// The content of an extent's first line, without the mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogHeader {
     pub(super) epoch: u64,
@@ -32,7 +32,7 @@ pub(super) struct LogHeader {
 }
 
 impl LogHeader {
-    /// The line, of an extent of which no record was acknowledged.
+    /// The line for an extent without acknowledged records.
     pub(super) fn line(&self) -> [u8; LINE] {
         let mut line = [0; LINE];
         line[..4].copy_from_slice(&MAGIC);
@@ -46,7 +46,7 @@ impl LogHeader {
         line
     }
 
-    /// The mark that says that all records before this one were acknowledged.
+    /// The mark for all records before this one.
     pub(super) fn mark(&self, before: u64) -> [u8; 8] {
         let count = u32::try_from(before - self.first_sequence);
         let count = count.expect("a tail has fewer records than a segment has rows");
@@ -59,7 +59,7 @@ fn mark_crc(epoch: u64, count: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&epoch.to_le_bytes()), count)
 }
 
-/// The head of an extent and up to which record all were acknowledged; what is wrong with the line otherwise.
+/// The head of an extent and the number of its first unmarked record, or what is wrong with the line.
 pub(super) fn read(bytes: &[u8]) -> Result<Result<(LogHeader, u64), &'static str>, LogError> {
     let Some(line) = bytes.get(..LINE).filter(|line| line[..4] == MAGIC) else {
         return Ok(Err("its first line is not there"));

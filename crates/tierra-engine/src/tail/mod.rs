@@ -1,8 +1,7 @@
-//! A table's newest rows: logged far, kept unpacked near.
+//! A table's newest rows: logged in far memory, unpacked in near memory.
 //!
-//! Invariant: a [`Tail`] is immutable; an append makes a new one that shares all but the newest
-//! batches. Rows keep their positions whatever is merged, so a row's id outlives consolidation and
-//! sealing.
+//! Invariant: a [`Tail`] is immutable; an append makes a new one that shares all but the newest batches. Merging batches keeps
+//! the positions of rows, so a row's id survives merging and sealing.
 
 mod format;
 mod header;
@@ -26,13 +25,13 @@ pub(crate) use replay::{LogRepair, Named, Replayed, later, repair, replay};
 
 use crate::tail::statistics::ColumnStatistics;
 
-/// This many neighbours of about one size become one batch: 10,000 single rows end up in fewer
-/// than 40 batches, and each row is copied at most once per level.
+/// This many neighbours of similar size become one batch: 10,000 single rows end up in fewer than 40 batches, and each row is
+/// copied at most once per level.
 const MERGE_FANOUT: usize = 8;
-/// Batches of this many rows are scanned as fast as any: they are not merged further.
+/// Batches of this many rows scan at full speed: they are not merged further.
 const MERGED_ROWS: usize = 1 << 16;
 
-/// A run of rows in arrow form.
+/// Consecutive rows in arrow form.
 #[derive(Debug)]
 pub(crate) struct TailBatch {
     pub(crate) rows: RecordBatch,
@@ -50,7 +49,7 @@ impl TailBatch {
         })
     }
 
-    /// Minimum, maximum and NULLs of each column; computed once.
+    /// Minimum, maximum and number of NULLs of each column; computed once.
     pub(crate) fn statistics(&self) -> &[ColumnStatistics] {
         self.statistics.get_or_init(|| {
             self.rows
@@ -65,7 +64,7 @@ impl TailBatch {
 /// The rows of a tail as of one append.
 #[derive(Clone, Debug)]
 pub(crate) struct Tail {
-    /// The id its rows carry, and that of the segment it becomes.
+    /// The id that its rows carry, and that of its future segment.
     pub(crate) segment_id: u32,
     batches: Arc<[Arc<TailBatch>]>,
     rows: u32,
@@ -74,7 +73,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// No rows yet.
+    /// A tail without rows.
     pub(crate) fn empty(segment_id: u32) -> Self {
         Self {
             segment_id,
@@ -106,7 +105,7 @@ impl Tail {
         (row < batch.rows.num_rows()).then_some((&batch.rows, row))
     }
 
-    /// The tail with `rows` behind the others; `logged_bytes` is what their record takes.
+    /// The tail with `rows` appended; `logged_bytes` is the size of their record.
     pub(crate) fn push(&self, rows: RecordBatch, logged_bytes: u64) -> Result<Self, ArrowError> {
         if rows.num_rows() == 0 {
             return Ok(self.clone());
@@ -134,7 +133,7 @@ impl Tail {
     }
 }
 
-/// Where the run of newest batches starts that should become one.
+/// The start of the newest batches that should become one.
 fn mergeable(batches: &[Arc<TailBatch>]) -> Option<usize> {
     let level = |batch: &Arc<TailBatch>| batch.rows.num_rows().ilog(MERGE_FANOUT);
     let newest = level(batches.last()?);
@@ -150,7 +149,7 @@ fn mergeable(batches: &[Arc<TailBatch>]) -> Option<usize> {
     (batches.len() - first >= MERGE_FANOUT).then_some(first)
 }
 
-/// The same rows without the string buffers that nothing points into any more.
+/// The same rows without unreferenced string buffers.
 pub(crate) fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let compact_column = |values: &ArrayRef| match values.data_type() {
         DataType::Utf8View if !values.as_string_view().data_buffers().is_empty() => {
@@ -162,7 +161,7 @@ pub(crate) fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new(rows.schema(), columns)
 }
 
-/// All rows of several batches as one.
+/// All rows of several batches as one batch.
 pub(crate) fn concat(
     schema: &SchemaRef,
     batches: &[RecordBatch],

@@ -1,5 +1,4 @@
-//! Rows as the bytes of a log record: an arrow IPC record batch without its schema, which the table
-//! knows.
+//! Rows as the payload of a log record: an arrow IPC record batch without its schema, which is the table's.
 //!
 //! ```text
 //! offset 0   length of the message, u32
@@ -10,8 +9,8 @@
 //!        .   body: the buffers, each aligned to 16 bytes
 //! ```
 //!
-//! Invariant: `decode` panics on no bytes: every range is checked before arrow sees it, and arrow
-//! validates what is inside (UTF-8, views, lengths).
+//! Invariant: `decode` never panics: every range is checked before arrow sees it, and arrow validates the content (UTF-8, views,
+//! lengths).
 
 use std::collections::HashMap;
 
@@ -48,8 +47,7 @@ pub(crate) fn encode(rows: &RecordBatch, out: &mut MutableBuffer) -> Result<(), 
     Ok(())
 }
 
-/// The rows, their arrays slices of `bytes`. `bytes` should be aligned to 16 bytes; where they are
-/// not, arrow copies.
+/// The rows; their arrays are slices of `bytes`, which should be aligned to 16 bytes. If they are not, arrow copies.
 pub(crate) fn decode(schema: &SchemaRef, bytes: &Buffer) -> Result<RecordBatch, ArrowError> {
     let short = || ArrowError::IpcError("the record is shorter than it says".to_owned());
     let header = bytes.get(..HEADER_BYTES).ok_or_else(short)?;
@@ -85,8 +83,8 @@ pub(crate) fn decode(schema: &SchemaRef, bytes: &Buffer) -> Result<RecordBatch, 
     )
 }
 
-/// What arrow would take for granted, and panic over: the columns' buffers are as many as the
-/// schema says, and lie inside the body. What is inside them arrow validates itself.
+/// Checks what arrow assumes and would panic on: the columns have as many buffers as the schema requires, and these lie inside
+/// the body. Arrow validates their content itself.
 fn fault(
     batch: &ipc::RecordBatch<'_>,
     schema: &SchemaRef,

@@ -1,4 +1,4 @@
-//! A record of the tail's log: one commit's rows, and what proves that it belongs where it is.
+//! A record of the tail's log: one commit's rows, and the fields that prove its place in the log.
 //!
 //! ```text
 //! offset 0   magic "TLOG"
@@ -18,7 +18,7 @@
 //!       64   payload (see `payload`), then zeros up to a multiple of 64
 //! ```
 //!
-//! Invariant: a header is believed only if its checksum holds, and used only by a build that knows all that is in it.
+//! Invariant: a header is used only if its checksum matches, and only by a build that knows all of its fields.
 
 use arrow::buffer::MutableBuffer;
 
@@ -27,7 +27,7 @@ use crate::error::LogError;
 
 const MAGIC: [u8; 4] = *b"TLOG";
 
-/// A record being made, with room for its header before the payload.
+/// A record being built, with room for its header before the payload.
 pub(crate) struct Record {
     bytes: MutableBuffer,
     payload_crc: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Record {
     rows: u32,
 }
 
-/// What makes a record part of a log.
+/// The fields that tie a record to a log.
 pub(super) struct Label {
     pub(super) sequence: u64,
     pub(super) commit: u64,
@@ -66,7 +66,7 @@ impl Record {
         })
     }
 
-    /// Bytes taken in the log, without the terminator.
+    /// Its size in the log, without the terminator.
     pub(crate) fn len_bytes(&self) -> u64 {
         (self.bytes.len() - LINE) as u64
     }
@@ -111,7 +111,7 @@ pub(super) enum RecordStart {
     Other(&'static str),
 }
 
-/// What a line is at which a record should start, or may.
+/// What a line is in which a record should, or may, start.
 pub(super) fn read_header(line: &[u8]) -> Result<RecordStart, LogError> {
     if line.iter().all(|byte| *byte == 0) {
         return Ok(RecordStart::Zeros);

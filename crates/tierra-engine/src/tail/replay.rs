@@ -1,8 +1,8 @@
-//! The records of a log, read back, and what is wrong with them.
+//! Reads back the records of a log, and finds what is wrong with them.
 //!
-//! Invariant: a record counts if one copy has it whole, in the place, with the number and behind the record that it says. Where
-//! none has the next one, the log ends there only if nothing says that it goes on: no later record of this epoch, no next
-//! extent, no mark and no manifest. Else it is damaged.
+//! Invariant: a record counts if one copy has it whole, at its place, with its number and chained to the record before. If no
+//! copy has the next record, the log ends there only if nothing shows that it continues: no later record of this epoch, no next
+//! extent, no mark and no manifest. Otherwise it is damaged.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,17 +17,17 @@ use crate::error::LogError;
 use crate::manifest::{COUNTER_END, ExtentId, TailEntry};
 use crate::storage::extent::OwnedExtent;
 
-/// Bytes of a copy of an extent that differ from what another copy holds, which is right.
+/// Bytes of a copy of an extent that differ from the right ones in another copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogRepair {
     pub(crate) extent: ExtentId,
-    /// Of the extent's copies, by their order.
+    /// Index among the extent's copies.
     pub(crate) wrong: usize,
     pub(crate) right: usize,
     pub(crate) range: Range<usize>,
 }
 
-/// Brings the copies of logs up to what was read from them.
+/// Repairs the copies of logs according to what was read.
 pub(crate) fn repair<'a>(
     repairs: &[LogRepair],
     extent_of: impl Fn(ExtentId) -> &'a OwnedExtent,
@@ -38,7 +38,7 @@ pub(crate) fn repair<'a>(
         if wrong.pool().is_read_only() {
             continue;
         }
-        // A copy, for the pool takes no slice of itself.
+        // Copied, because the pool cannot write a slice of itself.
         let bytes = right[repair.range.clone()].to_vec();
         wrong
             .pool()
@@ -52,42 +52,42 @@ pub(crate) fn repair<'a>(
 pub(crate) struct Named<'a> {
     pub(crate) tail: &'a TailEntry,
     pub(crate) version: u64,
-    /// The last commit that it includes.
+    /// The last commit that the manifest includes.
     pub(crate) commit: u64,
-    /// Whether records that follow a newer one are given up, rather than an error.
+    /// Whether records that follow a newer manifest are given up; otherwise they are an error.
     pub(crate) goes_back: bool,
 }
 
-/// What a log was found to hold.
+/// The content of a log.
 #[derive(Debug)]
 pub(crate) struct Replayed {
     pub(crate) end: LogEnd,
-    /// What is wrong in which copies.
+    /// Which copies are wrong, and where.
     pub(crate) repairs: Vec<LogRepair>,
     /// Numbers of the commits that the manifest does not include.
     pub(crate) commits: Vec<u64>,
 }
 
-/// What one copy has at a place where a record should start.
+/// What one copy has at the place of a record.
 enum At {
     Record(Whole),
     /// Nothing of this epoch.
     Nothing,
     Fault(&'static str),
-    /// A whole record of this epoch that belongs elsewhere: no power cut tore that.
+    /// A whole record of this epoch that belongs elsewhere: a power cut does not leave that.
     Misplaced,
 }
 
-/// A record whose header and payload are what was written.
+/// A record whose header and payload match their checksums.
 struct Whole {
     payload: Range<usize>,
-    /// Where the next one starts.
+    /// Offset of the next record.
     end: usize,
     label: Label,
     crc: u32,
 }
 
-/// The record at a place, whichever it is, if it is of this epoch.
+/// The record at a place, with any number, if it is of this epoch.
 fn whole_at(bytes: &[u8], at: usize, epoch: u64) -> Result<At, LogError> {
     let Some(line) = bytes.get(at..at + LINE) else {
         return Ok(At::Nothing);
@@ -130,8 +130,8 @@ fn record_at(bytes: &[u8], end: &LogEnd, epoch: u64) -> Result<At, LogError> {
     whole_at(bytes, end.at as usize, epoch)
 }
 
-/// Calls `row_payload(sequence, payload, bytes logged)` for every committed record, in order. `copies_of` are the copies of an
-/// extent, at least one.
+/// Calls `row_payload(sequence, payload, bytes logged)` for every committed record, in order. `copies_of` returns the copies of
+/// an extent, at least one.
 pub(crate) fn replay<'a>(
     named: Named<'_>,
     copies_of: impl Fn(ExtentId) -> Vec<&'a [u8]>,
@@ -237,7 +237,7 @@ pub(crate) fn replay<'a>(
     })
 }
 
-/// The mark of an extent, from whichever copy says most; what is wrong if none has the head.
+/// The highest mark of an extent among its copies; what is wrong if no copy has the head.
 fn read_head(
     copies: &[&[u8]],
     extent: ExtentId,
@@ -264,7 +264,7 @@ fn read_head(
     Ok(Ok(marked))
 }
 
-/// Notes the copies that have something else in the range.
+/// Notes the copies that differ in the range.
 fn note_different(
     copies: &[&[u8]],
     extent: ExtentId,
@@ -284,7 +284,7 @@ fn note_different(
     }
 }
 
-/// What is wrong where no copy has the next record; nothing if the log may end there.
+/// What is wrong if no copy has the next record; `None` if the log may end there.
 fn damage(
     copies: &[&[u8]],
     found: &[At],
@@ -294,8 +294,7 @@ fn damage(
     if found.iter().any(|found| matches!(found, At::Misplaced)) {
         return Ok(Some("another record is in its place"));
     }
-    // Even a line of zeros is only believed to be the end if nothing follows it: zeros are
-    // also what a lost page looks like.
+    // Even a line of zeros counts as the end only if nothing follows it: a lost page reads as zeros, too.
     for copy in copies {
         let rest = copy.get(end.at as usize + LINE..).unwrap_or_default();
         if later_record(rest, epoch, end.sequence)? {
@@ -311,7 +310,7 @@ fn damage(
     Ok(None)
 }
 
-/// Whether any later record of this epoch starts on a line of `rest`.
+/// Whether a later record of this epoch starts on a line of `rest`.
 fn later_record(rest: &[u8], epoch: u64, sequence: u64) -> Result<bool, LogError> {
     for line in rest.chunks_exact(LINE) {
         if let RecordStart::Header(header) = read_header(line)?
@@ -324,8 +323,8 @@ fn later_record(rest: &[u8], epoch: u64, sequence: u64) -> Result<bool, LogError
     Ok(false)
 }
 
-/// Whole records of a damaged log with this number and greater ones, wherever they lie, by their numbers; and how many records
-/// the log had in all, as far as anything says.
+/// Whole records of a damaged log with this number or a greater one, anywhere in it, by number; and the number of records that
+/// the log had in all, as far as known.
 pub(crate) fn later<'a>(
     tail: &TailEntry,
     copies_of: impl Fn(ExtentId) -> Vec<&'a [u8]>,

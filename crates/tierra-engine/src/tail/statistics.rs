@@ -1,7 +1,6 @@
-//! What a planner wants to know of a column before it reads it.
+//! Statistics of a column for the planner.
 //!
-//! Invariant: minimum, maximum and NULL count are exact for the rows they were computed from, and
-//! absent rather than wrong.
+//! Invariant: minimum, maximum and NULL count are exact for the rows that they were computed from; unknown values are absent.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{max, max_boolean, max_string_view, min, min_boolean, min_string_view};
@@ -14,20 +13,20 @@ use tierra_column::{LogicalType, Physical, Value, ordinal};
 /// Exact bounds of a column's values in one snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ColumnStatistics {
-    /// Smallest value; `None` if there is none but NULLs, or it is not known.
+    /// Smallest value; `None` if all values are NULL, or it is unknown.
     pub min: Option<Value>,
     /// Largest value.
     pub max: Option<Value>,
     /// Rows that are NULL.
     pub null_count: u64,
-    /// Whether nothing is known of some rows, for they are not there: the NULLs are those of the others.
+    /// Whether some rows are unreadable and nothing is known of them: the NULLs are those of the others.
     pub lacks_rows: bool,
-    /// At most so many distinct values; known where the column has a dictionary.
+    /// Upper bound of the distinct values; known if the column has a dictionary.
     pub distinct: Option<u64>,
 }
 
 impl ColumnStatistics {
-    /// Of unpacked rows.
+    /// Statistics of unpacked rows.
     pub(crate) fn of_array(values: &ArrayRef) -> Self {
         let bytes = |text: &str| Value::Bytes(text.as_bytes().into());
         let bounds = match values.data_type() {

@@ -1,7 +1,7 @@
-//! What may have a near copy: chunks, parts of inverted indexes, runs of keys. All compete for the same near memory.
+//! Objects that may have a near copy: chunks, parts of inverted indexes, runs of keys. All compete for the same near memory.
 //!
-//! Invariant: an object's name says what bytes it has. Copies are made while tables change, and one whose object is not there
-//! any more when it is done is let go.
+//! Invariant: an object's name determines its bytes. Copies are made while tables change; a copy whose object no longer exists
+//! when it is done is dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,23 +18,23 @@ use crate::spec::{ColumnSpec, TableSpec};
 use crate::table::near_object::ObjectName;
 use crate::table::version::TableVersion;
 
-/// Where a column of a table is read: near memory has copies of some of it.
+/// Where a column of a table is read: some of it may have copies in near memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnPlacement {
     /// The table's name.
     pub table: String,
-    /// The column's.
+    /// The column's name.
     pub column: String,
     /// Bytes of its chunks, one copy.
     pub stored_bytes: u64,
-    /// Those of them that have a near copy.
+    /// Bytes of these chunks with a near copy.
     pub near_bytes: u64,
-    /// Bytes of its inverted index; of a key's first column, those of the key's index as well.
+    /// Bytes of its inverted index; for a key's first column, also those of the key's index.
     pub index_bytes: u64,
-    /// Those of them that have a near copy.
+    /// Bytes of these indexes with a near copy.
     pub index_near_bytes: u64,
-    /// Its heat: what near copies of chunks and index save, or would, of the time of those who read it. Fades while
-    /// anything is read: after half a minute a use counts a third.
+    /// Its heat: the time that near copies of its chunks and indexes save its readers, or would save. It fades while anything is
+    /// read: after half a minute a use counts a third.
     pub heat: Duration,
 }
 
@@ -72,14 +72,14 @@ pub(crate) fn placements(spec: &TableSpec, version: &TableVersion) -> Vec<Column
     placements
 }
 
-/// An object as a version has it.
+/// An object in a version.
 pub(crate) enum Object<'v> {
     Chunk(&'v Arc<Segment>, usize),
     Part(&'v Arc<InvertedPart>),
     Run(&'v Arc<KeyRun>),
 }
 
-/// All objects of a version that are there and in use.
+/// All objects of a version that are readable and in use.
 pub(crate) fn objects(version: &TableVersion) -> impl Iterator<Item = Object<'_>> {
     let segments = version.segments.iter();
     let chunks = segments.flat_map(|segment| {
@@ -134,7 +134,7 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// Bytes that are stored of it, one copy.
+    /// Its stored bytes, one copy.
     pub(crate) fn stored_bytes(&self) -> u64 {
         match self {
             Self::Chunk(segment, column) => segment.stored_bytes(*column),
@@ -143,7 +143,7 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// The first copy that is stored of it, to see how fast it is read.
+    /// Its first stored copy, to measure how fast it is read.
     pub(crate) fn stored(&self) -> &'v [u8] {
         match self {
             Self::Chunk(segment, column) => segment.stored(*column),
@@ -152,7 +152,7 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// The copy near.
+    /// Its near copy.
     pub(crate) fn near(&self) -> Option<&'v Arc<NearCopy>> {
         match self {
             Self::Chunk(segment, column) => segment.near(*column),
@@ -161,7 +161,7 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// What was read of it.
+    /// Statistics of its reads.
     pub(crate) fn uses(&self) -> &'v Uses {
         match self {
             Self::Chunk(segment, column) => &segment.uses()[*column],
@@ -170,7 +170,7 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// What its columns wish: an index is copied as its column is.
+    /// The placement requested for it: that of its column, also for an index.
     pub(crate) fn wish(&self, spec: &TableSpec) -> Option<bool> {
         match self {
             Self::Chunk(_, column) => spec.columns[*column].near,
@@ -179,7 +179,7 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// As one of those that compete.
+    /// The object as a candidate for near memory.
     pub(crate) fn candidate(&self, spec: &TableSpec, saved: Saved) -> Candidate {
         Candidate {
             bytes: NearMemory::taken_by(self.stored_bytes()),
@@ -189,7 +189,7 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// A near copy, of bytes that are known to be right; `None` where it has one, there is no room, or copying was not to go on
+    /// A near copy, verified; `None` if there is one already, there is no room, or copying was stopped
     /// ([`NearMemory::copy_while`]). A part or a run that turns out to be damaged is given up.
     pub(crate) fn copy(
         &self,
@@ -207,8 +207,8 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// Says that an index is damaged in all copies, which is to be built again. Not before it was read once more, if
-    /// something was lost meanwhile ([`Storage::read_validated`](crate::storage::Storage::read_validated)).
+    /// Gives up an index that is damaged in all copies, so that it is rebuilt. If pages were lost meanwhile, it must be read
+    /// again first ([`Storage::read_validated`](crate::storage::Storage::read_validated)).
     pub(crate) fn give_up(&self, spec: &TableSpec, error: &FormatError) {
         let table = &spec.name;
         match self {
@@ -228,13 +228,13 @@ impl<'v> Object<'v> {
 
 /// Why there is no near copy.
 pub(crate) enum CopyError {
-    /// Bytes of a chunk that no copy has.
+    /// Bytes of a chunk are unreadable in all copies.
     Chunk(StorageError),
-    /// Of an index, which is to be given up.
+    /// An index is damaged, and is to be given up.
     Index(FormatError),
 }
 
-/// What the columns of a key wish of the index's near copies: one that wishes for none keeps all of it far.
+/// The placement requested for the key index: if any key column is never near, the whole index stays far.
 fn key_wish(spec: &TableSpec) -> Option<bool> {
     let wishes = spec.primary_key.iter().map(|at| spec.columns[*at].near);
     wishes.fold(None, |all, one| match (all, one) {

@@ -1,4 +1,4 @@
-//! Adding rows to a table: few at a time through the tail's log, many as segments.
+//! Appends to a table: few rows through the tail's log, many as segments.
 
 use std::sync::Arc;
 
@@ -11,15 +11,14 @@ use crate::table::requests::{Append, Request};
 use crate::tail::{self, Record};
 use crate::write::loader::{Loader, TAIL_APPEND_ROWS};
 
-/// Batches with more bytes become segments at once, as do those with [`TAIL_APPEND_ROWS`].
+/// Larger batches become segments at once, as do those with [`TAIL_APPEND_ROWS`].
 const TAIL_APPEND_BYTES: usize = 64 << 20;
 
 impl Table {
-    /// Adds rows: all of them, durable on return, or none. Returns how many. Blocks.
+    /// Appends rows: all of them, durable on return, or none. Returns their number. Blocks.
     ///
     /// # Errors
-    /// [`AppendError`]: rows that do not fit the table, a key that comes twice, a pool that is full
-    /// or failed; the table is unchanged.
+    /// [`AppendError`]: rows that do not fit the table, a duplicate key, a full or failed pool; the table is unchanged.
     pub fn append(self: &Arc<Self>, batches: &[RecordBatch]) -> Result<u64, AppendError> {
         let accepted = batches.iter().map(|batch| self.input().accept(batch));
         let accepted = accepted.collect::<Result<Vec<_>, _>>()?;
@@ -35,8 +34,7 @@ impl Table {
         Ok(loader.finish()?.rows)
     }
 
-    /// Accepted rows as one batch without anything that they share with others, if they are few
-    /// enough for one log record.
+    /// Accepted rows as one batch that shares no memory with others, if they are few enough for one log record.
     pub(crate) fn as_tail_batch(
         &self,
         batches: &[RecordBatch],
@@ -54,7 +52,7 @@ impl Table {
         Ok((bytes < TAIL_APPEND_BYTES).then_some(batch))
     }
 
-    /// Appends rows that [`Table::as_tail_batch`] returned; how many bytes were logged.
+    /// Appends rows that [`Table::as_tail_batch`] returned; returns the bytes logged.
     pub(crate) fn append_to_tail(self: &Arc<Self>, batch: RecordBatch) -> Result<u64, AppendError> {
         let rows = batch.num_rows();
         if rows == 0 {
@@ -81,7 +79,7 @@ impl Table {
         Ok(logged_bytes)
     }
 
-    /// Starts a bulk load: whole segments, visible all at once by [`Loader::finish`].
+    /// Starts a bulk load: whole segments, which [`Loader::finish`] makes visible together.
     pub fn loader(self: &Arc<Self>) -> Loader {
         Loader::new(self.clone())
     }

@@ -1,8 +1,8 @@
-//! Rows that come column by column: what a columnar file is, and batches at hand can be.
+//! Rows that are read column by column, as from a columnar file or from batches in memory.
 //!
-//! A load asks for the values of one column in one segment's rows just before it encodes them, on
-//! whatever thread does so. What is read stays in that core's cache, nothing is handed from thread
-//! to thread, and no more rows are held unpacked than columns are being encoded.
+//! A load asks for the values of one column in one segment's rows just before it encodes them, on the thread that encodes them.
+//! The values stay in that core's cache, nothing passes between threads, and the rows held unpacked are only those of the columns
+//! being encoded.
 
 use std::ops::Range;
 
@@ -14,22 +14,20 @@ use crate::table::input::Input;
 
 /// Rows to load, read column by column, by several threads at a time, in any order.
 pub trait ColumnSource: Sync {
-    /// Why values could not be read.
+    /// The error of a failed read.
     type Error: Send;
 
-    /// Rows in all.
+    /// Number of rows.
     fn rows(&self) -> u64;
 
-    /// About how many bytes the values of table column `column` in `rows` take unpacked. Columns
-    /// that are small together are stored side by side.
+    /// About how many bytes the values of table column `column` in `rows` take unpacked. Columns that are small together share an
+    /// extent.
     fn bytes(&self, column: usize, rows: Range<u64>) -> u64;
 
-    /// The values of table column `column` in `rows`: consecutive arrays of the column's type (text
-    /// in any form) that have `rows.end - rows.start` values together. The values of a key's
-    /// columns are asked for twice.
+    /// The values of table column `column` in `rows`: consecutive arrays of the column's type (text in any form) that have
+    /// `rows.end - rows.start` values together. The values of key columns are requested twice.
     ///
-    /// # Errors
-    /// The source's own; they undo the load.
+    /// # Errors The source's own; they undo the load.
     fn read(&self, column: usize, rows: Range<u64>) -> Result<Vec<ArrayRef>, Self::Error>;
 }
 
@@ -80,7 +78,7 @@ impl<S: ColumnSource> Checked<'_, S> {
     }
 }
 
-/// Batches in the table's schema, at most a segment of them: they are read as a whole.
+/// Batches in the table's schema, at most a segment of them, which are read as a whole.
 pub(crate) struct Batches<'a>(pub(crate) &'a [RecordBatch]);
 
 impl ColumnSource for Batches<'_> {

@@ -1,11 +1,10 @@
-//! Rows become a segment: every column planned, given space, written and made durable, on all
-//! threads.
+//! Encodes rows as a segment: plans every column, allocates its space, writes it and makes it durable, on all threads.
 //!
-//! Neighbouring columns are encoded together into one extent, so that a table of 1,000 columns does
-//! not need 1,000 extents a segment. A group is also the unit of work of a thread.
+//! Neighbouring columns are encoded together into one extent, so that a table of 1,000 columns does not need 1,000 extents a
+//! segment. Such a group is also a thread's unit of work.
 //!
-//! Invariant: nothing that is encoded here is visible, or outlives a failure: extents that nobody
-//! publishes are given back when the last holder drops them.
+//! Invariant: nothing that is encoded here is visible, and a failure leaves nothing: an unpublished extent is freed with its last
+//! reference.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,14 +21,13 @@ use crate::table::Table;
 use crate::table::requests::EncodedSegment;
 use crate::write::column_source::ColumnSource;
 
-/// Chunks start on a line.
+/// Chunks are aligned to a cache line.
 const LINE: usize = 64;
-/// A group is closed when its unpacked columns have this many bytes, or fewer if that keeps all
-/// threads busy.
+/// A group is closed when its unpacked columns have this many bytes, or fewer if that keeps all threads busy.
 const GROUP_MOST_BYTES: u64 = 16 << 20;
 const GROUP_LEAST_BYTES: u64 = 1 << 20;
 
-/// Columns `columns`, side by side in one extent.
+/// The columns `columns`, side by side in one extent.
 struct Group {
     columns: Range<usize>,
     extent: Arc<OwnedExtent>,
@@ -37,7 +35,7 @@ struct Group {
     encodings: Vec<Encoding>,
 }
 
-/// A segment whose column groups are being encoded.
+/// A segment whose groups are being encoded.
 struct Open {
     id: u32,
     rows: Range<u64>,
@@ -45,16 +43,15 @@ struct Open {
     done: Mutex<Vec<Group>>,
 }
 
-/// What one thread does at a time: columns of the segment at a place.
+/// A thread's unit of work: a group of columns of a numbered segment.
 struct Task {
     segment: usize,
     columns: Range<usize>,
 }
 
-/// Encodes all rows of `source` as segments, on all threads, and calls `each` with every segment
-/// as soon as it is whole and the rows it is made of, one call at a time. `new_id` numbers them. The
-/// segments come in the order of their rows. Stops early, with [`StorageError::Closed`], once
-/// `cancelled` is set.
+/// Encodes all rows of `source` as segments, on all threads. Calls `each` with every complete segment and its rows, one call at a
+/// time, in the order of the rows. `new_id` numbers the segments. Stops early, with [`StorageError::Closed`], once `cancelled` is
+/// set.
 pub(crate) fn encode_segments<S>(
     table: &Table,
     source: &S,
@@ -130,7 +127,7 @@ where
     Ok(whole.into_iter().map(|(_, segment)| segment).collect())
 }
 
-// What these guard is pushed to or taken whole: no panic leaves it half changed.
+// The values behind these locks are pushed to or taken whole: a panic leaves none half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -164,7 +161,7 @@ fn assemble(
     Ok(EncodedSegment { segment, encodings })
 }
 
-/// Neighbours that share an extent: they wish for the same placement and copies and are small together.
+/// Groups neighbours that share an extent: the same placement, the same replica placement, and small together.
 fn group_columns(
     table: &Table,
     threads: usize,
@@ -172,7 +169,7 @@ fn group_columns(
 ) -> Vec<Range<usize>> {
     let (columns, placement) = (&table.spec().columns, table.placement());
     let bytes: Vec<u64> = (0..columns.len()).map(bytes_of).collect();
-    // Four groups a thread even out columns that take longer than others.
+    // Four groups a thread balance columns that take longer than others.
     let target = bytes.iter().sum::<u64>() / (4 * threads as u64);
     let target = target.clamp(GROUP_LEAST_BYTES, GROUP_MOST_BYTES);
     let mut groups = Vec::new();
@@ -243,7 +240,7 @@ fn write_group(
         .allocate(placement, len_bytes as u64, owner)?;
     let mut written = 0;
     for (plan, place) in plans.iter().zip(places) {
-        // The gaps between chunks are covered by the extent's checksum: they hold zeros.
+        // The extent's checksum covers the gaps between chunks, so they are filled with zeros.
         writer[written..place.start].fill(0);
         plan.write(&mut writer[place.clone()]);
         written = place.end;

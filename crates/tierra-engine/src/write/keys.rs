@@ -1,4 +1,4 @@
-//! Keys of rows that are added: none of them may be there already.
+//! Keys of new rows: none of them may exist already.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use crate::segment::Segment;
 use crate::table::Table;
 use crate::table::version::TableVersion;
 
-/// Keys whose buckets are fetched together before they are looked at: few enough to stay cached.
+/// Keys whose buckets are fetched together before they are compared: few enough to stay cached.
 const FETCHED: usize = 128;
-/// Keys that are looked up together in what the table has.
+/// Keys that are looked up together in the table.
 const COMPARED: usize = 4096;
 
 /// Why keys cannot be added.
@@ -64,15 +64,15 @@ impl From<KeyError> for LoadError {
     }
 }
 
-/// What a load adds to the index of its table.
+/// What a load adds to its table's key index.
 pub(crate) struct Joined {
     pub(crate) cell: KeyIndexCell,
-    /// A run to be named with the rows.
+    /// A run to be published with the rows.
     pub(crate) run: Option<Arc<KeyRun>>,
 }
 
 impl KeyColumns {
-    /// What is near of the index of the version that has the rows of `batch` besides. `row_id` says which.
+    /// The near part of the key index after the rows of `batch` are added. `row_id` numbers the rows.
     pub(crate) fn extend(
         &self,
         table: &Arc<Table>,
@@ -103,8 +103,8 @@ impl KeyColumns {
         Ok(near.with_level(level, vec![version.tail.segment_id]))
     }
 
-    /// Adds the rows of a segment that a load has encoded. `keys` are their keys: runs of rows,
-    /// each with an array per key column.
+    /// Adds the rows of a segment that a load has encoded. `keys` are their keys in runs of rows, each with an array per key
+    /// column.
     pub(crate) fn load(
         &self,
         table: &Table,
@@ -128,7 +128,7 @@ impl KeyColumns {
             let normalized_keys = self.normalize(&arrays);
             for (run, normalized_keys) in normalized_keys.chunks(FETCHED).enumerate() {
                 let index = &loaded.index;
-                // Fetches the buckets; the answers are looked at one by one below.
+                // Fetches the buckets; the results are compared one by one below.
                 for_each(
                     GroupSize::DEFAULT,
                     normalized_keys,
@@ -152,14 +152,14 @@ impl KeyColumns {
             }
             first += normalized_keys.len();
         }
-        // What was compared cannot be compared again: the load fails.
+        // The comparison may have read lost pages and cannot be repeated: the load fails.
         match self.is_exact() || table.storage().validate(seen) {
             true => Ok(()),
             false => Err(table.storage().lost_while_read().into()),
         }
     }
 
-    /// The leaves of a segment's keys, if each is greater than the one before.
+    /// The leaves of a segment's keys, if the keys are strictly ascending.
     fn ascending(&self, segment: &Segment, keys: &[Vec<ArrayRef>]) -> Option<BuiltRun> {
         let mut builder = RunBuilder::default();
         let mut row = RowId::new(segment.id(), 0).get();
@@ -181,7 +181,7 @@ impl KeyColumns {
         Some(builder.finish())
     }
 
-    /// The index of the version that has all loaded rows besides, if none of them has a key of it.
+    /// The key index after all loaded rows are added, if none of their keys exists already.
     pub(crate) fn join(
         &self,
         table: &Arc<Table>,
@@ -223,7 +223,7 @@ impl KeyColumns {
         })
     }
 
-    /// A normalized key that both the version and a run of rows to be added have, if there is one.
+    /// A normalized key that is both in the version and in a run of new rows, if there is one.
     fn key_in_both(
         &self,
         table: &Arc<Table>,
@@ -251,7 +251,7 @@ impl KeyColumns {
                     if first > last || found.is_some() {
                         continue;
                     }
-                    // The smaller one's are looked up in the larger.
+                    // The smaller run's keys are looked up in the larger run.
                     let (few, many) = match run.rows() < loaded.rows() {
                         true => (run, loaded),
                         false => (loaded, run),
@@ -353,7 +353,7 @@ impl KeyColumns {
     }
 }
 
-/// One of `normalized keys` that a run has.
+/// One of `normalized_keys` that a run contains.
 fn common_key(
     table: &Arc<Table>,
     run: &KeyRun,

@@ -1,9 +1,8 @@
-//! Bulk loads: whole segments, encoded on all threads, committed by one manifest. Rows come as
-//! batches, of which one segment is encoded while the next one fills, or column by column from a
-//! source that all threads read.
+//! Bulk loads: whole segments, encoded on all threads and committed by one manifest. Rows come as batches, where one segment is
+//! encoded while the next one fills, or column by column from a source that all threads read.
 //!
-//! Invariant: until [`Loader::finish`] returns nobody sees a row, and a loader that is dropped, or
-//! fails, leaves nothing: its extents are given back and its keys forgotten.
+//! Invariant: no row is visible until [`Loader::finish`] returns. A loader that fails or is dropped leaves nothing: its extents
+//! are freed and its keys forgotten.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,29 +21,28 @@ use crate::table::requests::{EncodedSegment, Load, Request};
 use crate::write::column_source::{Batches, Checked, ColumnSource};
 use crate::write::encode::encode_segments;
 
-/// Batches with more rows become segments at once instead of going through the tail.
+/// Batches with more rows become segments at once and bypass the tail.
 pub(crate) const TAIL_APPEND_ROWS: usize = 1 << 16;
-/// Rows of so many bytes are encoded, however few they are: twice that is held at a time.
+/// Rows of this many bytes are encoded, however few they are: at most twice this much is held at a time.
 const SEGMENT_MOST_BYTES: u64 = 256 << 20;
 
-/// What a load did.
+/// The result of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadReport {
     /// Rows loaded.
     pub rows: u64,
-    /// Segments made; none where the rows were few and went to the tail.
+    /// Segments made; none if the rows were few and went to the tail.
     pub segments: usize,
-    /// Bytes of the chunks, one copy; of the log's record where the rows went to the tail.
+    /// Bytes of the chunks, one copy; of the log record if the rows went to the tail.
     pub stored_bytes: u64,
-    /// Each column's encoding: that of most segments. Empty where the rows went to the tail.
+    /// Each column's most frequent encoding among the segments. Empty if the rows went to the tail.
     pub encodings: Vec<(String, Encoding)>,
 }
 
-/// Segments, and the rows that they were made of.
+/// Segments, and the rows from which they were made.
 type Encoded = (Vec<EncodedSegment>, Vec<RecordBatch>);
 
-/// A load under way. Its methods block while segments are encoded: from async code, call them
-/// through `spawn_blocking`.
+/// A load in progress. Its methods block while segments are encoded: from async code, call them through `spawn_blocking`.
 pub struct Loader {
     table: Arc<Table>,
     /// Rows of the segment that is being filled.
@@ -52,12 +50,12 @@ pub struct Loader {
     pending_rows: usize,
     pending_bytes: u64,
     rows: u64,
-    /// Of the rows, as arrow holds them.
+    /// Of all rows, in arrow's form.
     bytes: u64,
     encoding: Option<JoinHandle<Result<Encoded, StorageError>>>,
     encoded: Vec<EncodedSegment>,
     keys: Option<LoadedKeys>,
-    /// From the first encoded segment on.
+    /// Held from the first encoded segment on.
     pass: Option<LoadPass>,
     cancelled: Arc<AtomicBool>,
     failed: bool,
@@ -86,21 +84,20 @@ impl Loader {
         self.rows
     }
 
-    /// Adds rows. Returns as soon as they are taken; waits only where a whole segment is being
-    /// encoded and the next one is full already.
+    /// Adds rows. Waits only if a segment is still being encoded and the next one is full.
     ///
     /// # Errors
-    /// [`LoadError`]: rows that do not fit the table, a key that comes twice, a full pool. The load
-    /// is undone then; further calls fail with [`LoadError::Undone`].
+    /// [`LoadError`]: rows that do not fit the table, a duplicate key, a full pool. The load is then undone; further calls fail
+    /// with [`LoadError::Undone`].
     pub fn push(&mut self, batch: RecordBatch) -> Result<(), LoadError> {
         self.attempt(|loader| loader.take_rows(&batch))
     }
 
-    /// Adds all rows of `source`, behind those pushed before. Returns when they are encoded: on all
-    /// threads, each reading the columns that it encodes.
+    /// Adds all rows of `source` after those pushed before. Returns when they are encoded. All threads encode, each reading the
+    /// columns that it encodes.
     ///
     /// # Errors
-    /// [`ColumnsError`]: as [`Loader::push`], or the source's own. The load is undone then.
+    /// [`ColumnsError`]: as [`Loader::push`], or the source's own. The load is then undone.
     pub fn push_columns<S: ColumnSource>(
         &mut self,
         source: &S,
@@ -111,7 +108,7 @@ impl Loader {
     /// Commits all rows at once: durable and visible on return.
     ///
     /// # Errors
-    /// As [`Loader::push`]; the table is unchanged then.
+    /// As [`Loader::push`]; the table is then unchanged.
     pub fn finish(mut self) -> Result<LoadReport, LoadError> {
         self.attempt(Self::commit)
     }
@@ -197,7 +194,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Keeps merges away from the first encoded segment on.
+    /// Keeps merges out from the first encoded segment on.
     fn enter(&mut self) -> Result<(), LoadError> {
         self.table.check_alive()?;
         if self.pass.is_none() {
@@ -207,7 +204,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Starts encoding the pending rows, once those before them are done.
+    /// Starts encoding the pending rows once the segment before them is done.
     fn encode_pending(&mut self) -> Result<(), LoadError> {
         self.await_encoding()?;
         self.enter()?;
@@ -248,7 +245,7 @@ impl Loader {
     }
 
     fn commit(&mut self) -> Result<LoadReport, LoadError> {
-        // A load without rows makes a manifest, too: the one in which a table begun for it appears.
+        // A load without rows publishes a manifest, too: a table that was begun for it appears in it.
         if self.rows > 0
             && self.encoding.is_none()
             && self.encoded.is_empty()
@@ -315,11 +312,11 @@ impl Loader {
         }
     }
 
-    /// Stops encoding and gives everything back.
+    /// Stops encoding and frees everything.
     fn undo(&mut self) {
         self.cancelled.store(true, Ordering::Relaxed);
         if let Some(encoding) = self.encoding.take() {
-            // Whatever it made, or why it failed, is of no interest any more.
+            // Its result or error no longer matters.
             let _ = encoding.join();
         }
         self.encoded.clear();
@@ -365,7 +362,7 @@ mod tests {
             columns: vec![ColumnSpec::new("text", LogicalType::Varchar)],
             primary_key: vec![],
         };
-        // All of them one text, which is in memory once.
+        // All rows hold the same text, which is in memory once.
         let text = "x".repeat(MIB);
         let schema = database.create_table(spec("few")).unwrap().schema();
         let rows = |rows| {

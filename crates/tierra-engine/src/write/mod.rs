@@ -1,4 +1,4 @@
-//! Adding rows: appends and loads, their encoding, and the one thread that commits.
+//! Writing rows: appends and loads, their encoding, and the one thread that commits.
 
 pub(crate) mod append;
 pub(crate) mod column_source;

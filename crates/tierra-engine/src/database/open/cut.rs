@@ -1,9 +1,8 @@
-//! Tiers whose files were cut short while nobody had them open.
+//! Tiers whose files were truncated while they were closed.
 //!
-//! What says how long a file was lies at its beginning. Where that is whole, and other tiers have a copy of everything that lay
-//! in what is gone, the file gets its end again, as zeros, and what lay there is copied: the tier has less than it had, and is not
-//! missing. Where something lay there alone the tier is left as it is, which names it: nothing is given up for lost that somebody may
-//! still have.
+//! A file's length is recorded at its beginning. If the beginning is whole, and other tiers have copies of everything in the lost
+//! end, the file is extended with zeros and the copies are restored: the tier has lost data but is not missing. If something lay
+//! only in the lost end, the tier stays as it is and the error names it: data that may still exist elsewhere is not given up.
 
 use std::sync::Arc;
 
@@ -19,14 +18,14 @@ use crate::storage::faults::FaultKind;
 use crate::storage::tier::Tier;
 use crate::storage::tiers::Tiers;
 
-/// A pool whose file has its end again.
+/// A pool whose file was extended again.
 pub(super) struct Cut {
     pool_id: u64,
-    /// From where on it lost what it held.
+    /// Offset of the first lost byte.
     from: u64,
 }
 
-/// Opens pools that were cut short, as far as the others have what they lost.
+/// Opens truncated pools if the others have what they lost.
 pub(super) fn restore_ends(home: &Home, found: Vec<FoundPool>) -> (Vec<FoundPool>, Vec<Cut>) {
     let is_cut = |found: &FoundPool| matches!(found.opened, Err(PoolError::Truncated { .. }));
     if !found.iter().any(is_cut) {
@@ -53,7 +52,7 @@ pub(super) fn restore_ends(home: &Home, found: Vec<FoundPool>) -> (Vec<FoundPool
             found.opened = Pool::open_cut(&found.path, &found.options);
             if let Ok(pool) = &found.opened {
                 let path = found.path.display();
-                tracing::warn!(tier = found.name, %path, from, "a file that was cut short got its end again");
+                tracing::warn!(tier = found.name, %path, from, "a truncated file was extended again");
                 let pool_id = pool.id();
                 cuts.push(Cut { pool_id, from });
             }
@@ -64,7 +63,7 @@ pub(super) fn restore_ends(home: &Home, found: Vec<FoundPool>) -> (Vec<FoundPool
     (found, cuts)
 }
 
-/// Whether the pools that are whole have a copy of all that the tier of this name had from there on.
+/// Whether the whole pools have a copy of everything that the named tier held from that offset on.
 fn is_elsewhere(manifest: &Manifest, name: &str, from: u64, whole: &[Arc<Pool>]) -> bool {
     let Some(tier) = manifest.tiers.iter().find(|tier| tier.name == name) else {
         return false;
@@ -82,7 +81,7 @@ fn is_elsewhere(manifest: &Manifest, name: &str, from: u64, whole: &[Arc<Pool>])
     })
 }
 
-/// Tells the faults, and marks what is lost of copies that begin before the end: they are restored, like all that is lost.
+/// Logs the faults and marks the lost parts of copies that begin before the cut: these are restored like all lost pages.
 pub(super) fn note(cuts: &[Cut], tiers: &Tiers) {
     for Cut { pool_id, from } in cuts {
         let is_its = |tier: &&Tier| tier.pool.id() == *pool_id;
@@ -92,7 +91,7 @@ pub(super) fn note(cuts: &[Cut], tiers: &Tiers) {
         let log = &tiers.losses.log;
         log.cut_short(tier.id, &tier.name, true);
         for extent in tiers.losses.held() {
-            // Records of logs are compared, copy by copy, in any case.
+            // Records of logs are compared in all copies anyway.
             if matches!(extent.owner(), Owner::Log(_)) {
                 continue;
             }

@@ -1,7 +1,7 @@
-//! What of a table is not there, in any copy: it is withheld, and all else is opened.
+//! Finds what a table lacks in all copies. That part is withheld, and everything else is opened.
 //!
-//! Invariant: a part of a table is withheld with a reason, or it is whole. A table of which rows may be missing is withheld as a
-//! whole: no answer has fewer rows than were committed.
+//! Invariant: a part of a table is either whole or withheld with a reason. A table that may lack rows is withheld as a whole: no
+//! answer has fewer rows than were committed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::storage::extent::OwnedExtent;
 use crate::storage::tiers::Tiers;
 use crate::table::Missing;
 
-/// Columns whose dictionaries cannot be read, and why: chunks that hold their codes are withheld.
+/// Columns whose dictionaries cannot be read, with the reasons: chunks that hold their codes are withheld.
 pub(super) type Withheld = BTreeMap<usize, UnavailableError>;
 
-/// What of a table cannot be read because extents are not there, in missing tiers or damaged in all copies. Parts of indexes do not
+/// The part of a table that cannot be read because extents are in missing tiers or damaged in all copies. Parts of indexes do not
 /// count: they can be built again.
 pub(super) fn of_table(
     dir: &Path,
@@ -74,7 +74,7 @@ fn images(table: &TableEntry, column: usize) -> impl Iterator<Item = ExtentId> {
     places.map(|place| place.extent)
 }
 
-/// Whether each row has a column that is there: only one that has none is not there itself.
+/// Whether each segment has a readable column: only a segment without any counts as missing.
 pub(super) fn has_columns(
     table: &TableEntry,
     withheld: &Withheld,
@@ -91,7 +91,7 @@ pub(super) fn has_columns(
     })
 }
 
-/// The error for a reader that needs what is damaged.
+/// The error for reads that need the damaged data.
 pub(super) fn damaged(
     dir: &Path,
     spec: &TableSpec,
@@ -107,7 +107,7 @@ pub(super) fn damaged(
     }
 }
 
-/// The tiers, each with what was found instead, if what is gone lies in missing ones alone.
+/// The missing tiers, each with what was found instead, if all lost extents lie only in missing tiers.
 fn missing_tiers(
     gone: &BTreeSet<ExtentId>,
     tiers: &Tiers,
@@ -116,7 +116,7 @@ fn missing_tiers(
     let mut missing: BTreeSet<TierId> = BTreeSet::new();
     for id in gone {
         for copy in &extents[id].copies {
-            // A copy that is there and damaged is no matter of a tier.
+            // A copy in a present tier is damaged: then the cause is not a missing tier.
             missing.insert(tiers.missing.iter().find(|tier| tier.id == copy.tier)?.id);
         }
     }
@@ -130,7 +130,7 @@ fn missing_tiers(
     (!named.is_empty()).then(|| named.join(", "))
 }
 
-/// Why nothing of an extent can be read: what is wrong with a copy that is there, or that there is none.
+/// Why no copy of an extent can be read: the fault of a copy in a present tier, or that there is no copy.
 fn lost_extent(
     table: &TableEntry,
     entry: &ExtentEntry,
@@ -151,8 +151,7 @@ fn lost_extent(
         .unwrap_or(DamageError::NoCopy { extent: id.0 })
 }
 
-/// Parts of indexes without a copy are as good as not there: takes them out of the manifest that was
-/// read.
+/// Removes parts of indexes and runs without a copy from the manifest that was read.
 pub(super) fn forget_lost_parts(
     held: &HashMap<ExtentId, &OwnedExtent>,
     table: &mut Arc<TableEntry>,

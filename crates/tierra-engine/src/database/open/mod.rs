@@ -1,11 +1,11 @@
-//! What a database holds, read back: the tiers, the newest manifest of any of them, and its extents. The tables that these
-//! make up are read by [`tables`].
+//! Reads back what a database holds: the tiers, the newest manifest of any tier, and its extents. [`tables`] reads the tables
+//! that these make up.
 //!
-//! Every extent is checked against its header before its bytes are believed. What fails in one copy is taken from another. A
-//! file that was cut short gets its end again where other tiers have all that lay there ([`cut`]).
+//! Every extent is checked against its header before its bytes are used. If one copy fails, another is read. A file that was
+//! truncated is extended again if other tiers have all that lay in the lost end ([`cut`]).
 //!
-//! Invariant: nothing is written before everything about the tiers is believed; then only what brings all of them to
-//! the newest manifest, and copies of logs to what was read.
+//! Invariant: nothing is written before the tiers have been checked completely. Then the only writes are those that bring all
+//! tiers to the newest manifest and all copies of logs to what was read.
 
 mod cut;
 mod lacking;
@@ -37,29 +37,28 @@ pub(crate) use self::tables::read_tables;
 /// How a database may be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// Without tiers that are missing.
+    /// Even if tiers are missing.
     pub(crate) degraded: bool,
-    /// Without writing anything.
+    /// Without writing.
     pub(crate) read_only: bool,
 }
 
-/// What was found.
+/// The result of reading a database.
 pub(crate) struct Found {
     pub(crate) tiers: Tiers,
     pub(crate) published: Published,
-    /// What only manifests of tiers name that are behind: free with the next publication.
+    /// Extents that only manifests of outdated tiers name; free with the next publication.
     pub(crate) superseded: Vec<Arc<ExtentCopy>>,
-    /// Whether the tiers that are there do not all say what is here.
+    /// Whether the tiers that are present differ from the newest manifest.
     pub(crate) is_behind: bool,
-    /// The tiers that are there, by the versions of their manifests.
+    /// The tiers that are present, ordered by the versions of their manifests.
     pub(crate) most_behind_first: Vec<TierId>,
-    /// Whether tiers are missing that the newest manifest counts on. They may go on without these, so that both may not be
-    /// joined again: the first write puts a mark into the manifest.
+    /// Whether tiers are missing that the newest manifest lists as present. They may be used without these, and the two could
+    /// then not be joined again; therefore the first write puts a mark into the manifest.
     pub(crate) goes_on_without: bool,
 }
 
-/// The tiers, and the newest manifest of any of them with the extents that it names, each checked to be
-/// what it should be.
+/// The tiers, and the newest manifest of any of them with its extents, each checked against its header.
 pub(crate) fn read_manifest(
     home: &Home,
     found: Vec<FoundPool>,
@@ -102,7 +101,7 @@ pub(crate) fn read_manifest(
                     ..
                 },
             ) => return Err(error),
-            // What it holds may be whole all the same, if another tier says what that is.
+            // The pool's data may still be whole if another tier has the manifest.
             Err(error) => failures.push((name.clone(), path.clone(), error)),
         }
         pools.push((name, path, pool));
@@ -169,10 +168,10 @@ pub(crate) fn read_manifest(
     })
 }
 
-/// All pools, unless one cannot be opened for what is to be told.
+/// All pools, or the error of a pool that cannot be opened for a reason other than loss.
 fn told(found: Vec<FoundPool>) -> Result<Vec<FoundPool>, OpenError> {
     let tell = |found: FoundPool| match found.opened {
-        // Of what is being added nothing may be there yet.
+        // A tier that is being added may not exist yet.
         Err(error) if found.state != TierState::Adding && !pools::is_loss(&error) => {
             Err(OpenError::from(error))
         }
@@ -181,7 +180,7 @@ fn told(found: Vec<FoundPool>) -> Result<Vec<FoundPool>, OpenError> {
     found.into_iter().map(tell).collect()
 }
 
-/// Refuses pools outside of the directory that do not say what they are, unless the newest of the others belongs here.
+/// Rejects unreadable pools outside of the directory, unless the newest manifest of the others belongs to this directory.
 fn check_outside(
     home: &Home,
     here: &directory::HomeDirectory,
@@ -205,7 +204,7 @@ fn check_outside(
     Ok(())
 }
 
-/// Says which tiers are missing, as an error unless the database is to go on without them.
+/// Warns of missing tiers; an error unless the database may be opened without them.
 fn warn_of_missing(home: &Home, tiers: &Tiers, access: Access) -> Result<(), OpenError> {
     if tiers.missing.is_empty() {
         return Ok(());
@@ -224,8 +223,8 @@ fn warn_of_missing(home: &Home, tiers: &Tiers, access: Access) -> Result<(), Ope
     })
 }
 
-/// The extents of the manifest, whether some copies of them are lost, and what only the manifests of tiers name that are behind:
-/// until those are replaced, their tiers may come to be the only ones, so that nothing of it may be overwritten.
+/// The extents of the manifest, whether some of their copies are lost, and the extents that only outdated tiers' manifests name.
+/// Until those manifests are replaced, their tiers may become the only ones left, so these extents must not be overwritten.
 fn read_extents(
     dir: &Path,
     mut manifest: Manifest,
@@ -261,7 +260,7 @@ fn read_extents(
             }
         }
         match doubtful {
-            // Nothing else is left: what lies there has checksums of its own.
+            // The last copy is used without a header: its content has checksums of its own.
             Some((tier, extent)) if copies.is_empty() => {
                 headless.push((tier.id, extent));
                 copies.push(ExtentCopy::published(tier, extent));
@@ -270,7 +269,7 @@ fn read_extents(
             None => {}
         }
         if copies.is_empty() {
-            // It is named all the same: what was written over it could not be told from it the next time.
+            // The extent stays reserved: the next open could not tell new data written over it from the old.
             let damaged = damaged.into_iter();
             let there = damaged.filter(|(tier, extent)| tier.pool.has_room_for(*extent));
             without_copy.extend(there.map(|(tier, extent)| {
@@ -280,8 +279,8 @@ fn read_extents(
             continue;
         }
         if let Owner::Log(_) = owners[id] {
-            // Nobody is told what is appended while they are away, and a record that was being written may be in them alone,
-            // in the place of one that is going to be acknowledged: they are made anew.
+            // Copies in missing tiers do not receive later appends, and may hold a record that was never acknowledged at the
+            // position of one that will be: they are made anew.
             elsewhere.clear();
         }
         let (losses, owner) = (&tiers.losses, owners[id]);
@@ -292,7 +291,7 @@ fn read_extents(
         .map(|extent| (extent.id(), &**extent))
         .collect();
     for table in &mut manifest.tables {
-        // What waits for a tier may come back with it.
+        // A part may come back with the missing tier.
         if lacking::of_table(dir, table, tiers, &manifest.extents, |id| {
             held.contains_key(&id)
         })
@@ -335,7 +334,7 @@ fn read_extents(
     Ok((published, lost, superseded))
 }
 
-/// What a manifest names in a tier and lies apart from all that is live there, as far as it is what it should be.
+/// The extents that an outdated manifest names in a tier, outside of all live extents and with the right header.
 fn only_named_by(manifest: &Manifest, tier: &Tier, live: &[Extent]) -> Vec<Extent> {
     let in_tier = |entry: &ExtentEntry| {
         let copy = entry.copies.iter().find(|copy| copy.tier == tier.id)?;
@@ -344,7 +343,7 @@ fn only_named_by(manifest: &Manifest, tier: &Tier, live: &[Extent]) -> Vec<Exten
             len_bytes: entry.len_bytes,
         })
     };
-    // Space is given out in pages.
+    // Space is allocated in pages.
     let pages = |extent: &Extent| {
         let end = extent.offset.saturating_add(extent.len_bytes);
         extent.offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES)
@@ -364,13 +363,13 @@ fn only_named_by(manifest: &Manifest, tier: &Tier, live: &[Extent]) -> Vec<Exten
         .filter(is_apart)
         .filter(|extent| tier.pool.check_extent(*extent).is_ok())
         .collect();
-    // One that two of them share is free, rather than a reason not to open.
+    // Of two extents that overlap, one is left free: this is no reason to refuse the open.
     named.sort_unstable_by_key(|extent| extent.offset);
     named.dedup_by(|next, before| pages(next).start < pages(before).end);
     named
 }
 
-/// What each extent is for.
+/// The owner of each extent.
 fn owners(manifest: &Manifest) -> HashMap<ExtentId, Owner> {
     manifest
         .tables

@@ -1,4 +1,4 @@
-//! What the extents that a manifest names are for.
+//! The owners of the extents that a manifest names.
 
 use tierra_memory::{Extent, Pool};
 
@@ -8,7 +8,7 @@ use crate::storage::extent::Owner;
 
 pub(super) const PAGE_BYTES: u64 = 4096;
 
-/// What an extent that the table names is for.
+/// The owner of an extent that the table names.
 pub(super) fn owner_in(table: &TableEntry, id: ExtentId) -> Option<Owner> {
     owned_by(table)
         .find(|(of, _)| *of == id)

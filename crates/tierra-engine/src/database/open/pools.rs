@@ -1,8 +1,7 @@
-//! Which pools are a database's: found where the directory says, opened, and told from others'.
+//! Finds the pools of a database: looks where the directory file says, opens them, and rejects those of other databases.
 //!
-//! A pool inside the directory is copied and moved with it. One outside belongs to one directory, which its manifest names: so a
-//! copy of the directory cannot write to the pools of the original. A tier is known by its pool's number, whatever path it was
-//! found at.
+//! A pool inside the directory is copied and moved with it. One outside belongs to one directory, which its manifest names, so a
+//! copy of the directory cannot write to the original's pools. A tier is identified by its pool's number, regardless of the path.
 //!
 //! Invariant: nothing here writes.
 
@@ -19,25 +18,25 @@ use crate::storage::options::DatabaseOptions;
 use crate::storage::tier::Tier;
 use crate::storage::tiers::{MissingTier, Tiers};
 
-/// A pool that the directory names, and what became of opening it.
+/// A pool that the directory file names, and the result of opening it.
 pub(crate) struct FoundPool {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) state: TierState,
-    /// Whether it lies in the directory.
+    /// Whether it lies inside the directory.
     pub(crate) is_inside: bool,
     pub(crate) opened: Result<Arc<Pool>, PoolError>,
     pub(crate) options: PoolOptions,
 }
 
-/// A manifest that a pool publishes.
+/// A pool and the manifest that it publishes.
 pub(super) struct Candidate {
     pub(super) pool: Arc<Pool>,
     pub(super) root: Extent,
     pub(super) manifest: Manifest,
 }
 
-/// Opens the pools that the directory names, in its order.
+/// Opens the pools that the directory file names, in its order.
 pub(crate) fn find(home: &Home, options: &DatabaseOptions, read_only: bool) -> Vec<FoundPool> {
     let open = |tier: &TierLine| {
         let path = home.path_of(tier);
@@ -57,7 +56,7 @@ pub(crate) fn find(home: &Home, options: &DatabaseOptions, read_only: bool) -> V
     home.file().tiers.iter().map(open).collect()
 }
 
-/// Whether nothing was ever stored in the database, for its creation did not get so far.
+/// Whether the creation of the database was interrupted before anything was stored.
 pub(crate) fn is_unfinished(home: &Home, found: &[FoundPool]) -> bool {
     let is_empty = |found: &FoundPool| match &found.opened {
         Ok(pool) => pool.root().is_none(),
@@ -66,8 +65,8 @@ pub(crate) fn is_unfinished(home: &Home, found: &[FoundPool]) -> bool {
     home.file().state == State::Creating && found.iter().all(is_empty)
 }
 
-/// Whether a pool that fails so is as good as not there: others may stand in for it. What may pass by itself, or for who may do
-/// more, is no loss: it is told.
+/// Whether the error counts as the loss of the pool, so that others may replace it. Errors that may be temporary, or that depend
+/// on permissions, are no loss: they are reported.
 pub(super) fn is_loss(error: &PoolError) -> bool {
     use rustix::io::Errno;
     match error {
@@ -100,7 +99,7 @@ pub(super) fn is_loss(error: &PoolError) -> bool {
     }
 }
 
-/// What a pool publishes.
+/// The manifest that a pool publishes, and its extent.
 pub(super) fn read_root(home: &Home, pool: &Pool) -> Result<(Extent, Manifest), OpenError> {
     let dir = || home.dir().to_owned();
     let Some(root) = pool.root() else {
@@ -120,7 +119,7 @@ pub(super) fn read_root(home: &Home, pool: &Pool) -> Result<(Extent, Manifest), 
     Ok((root, manifest))
 }
 
-/// The error where a pool's newest manifest cannot be read and no other tier has a copy. It says what to do.
+/// The error for a pool whose newest manifest is unreadable and has no copy in another tier. It says what to do.
 pub(super) fn unreadable(home: &Home, pool: &Pool, source: OpenError) -> OpenError {
     match source {
         OpenError::Pool(_) | OpenError::Manifest { .. } => OpenError::Unreadable {
@@ -133,7 +132,7 @@ pub(super) fn unreadable(home: &Home, pool: &Pool, source: OpenError) -> OpenErr
     }
 }
 
-/// Whether the database may use a pool that publishes such a manifest.
+/// Checks that the database may use a pool with this manifest.
 pub(super) fn check_owner(
     home: &Home,
     here: &HomeDirectory,
@@ -153,7 +152,7 @@ pub(super) fn check_owner(
     check_home(home, here, found, &manifest.home)
 }
 
-/// Whether the database may use a pool that belongs to that directory.
+/// Checks that the database may use a pool that belongs to that directory.
 pub(super) fn check_home(
     home: &Home,
     here: &HomeDirectory,
@@ -171,7 +170,7 @@ pub(super) fn check_home(
     })
 }
 
-/// The directory that a pool belongs to; `None` where it is lost.
+/// The directory that a pool belongs to; `None` if the pool is lost.
 ///
 /// # Errors
 /// [`OpenError::OtherPool`], or why it cannot be opened.
@@ -204,12 +203,12 @@ pub(crate) fn home_of_pool(
     }
 }
 
-/// Whether a directory is where it was.
+/// Whether a directory still exists at its path.
 pub(crate) fn is_there(home: &HomeDirectory) -> bool {
     directory::home_of(&home.path).is_ok_and(|found| directory::is_same(&found, home))
 }
 
-/// Which of the manifests counts: the newest of those that have the directory's mark. All others have to lead to it.
+/// Chooses the newest manifest among those with the directory's mark. All others must lead to it.
 pub(super) fn choose<'a>(
     home: &Home,
     candidates: &'a [Candidate],
@@ -240,9 +239,9 @@ pub(super) fn choose<'a>(
                 other: other.pool.path().to_owned(),
             });
         }
-        // All tiers that are there are published together, so only the last publication may be lacking; after a cut the one that
-        // is most behind comes first, so with more tiers no more are lacking than there are others. One that was away lacks a mark
-        // as well.
+        // Tiers are published together, so a present tier lacks at most the last publication. After an interruption the most
+        // outdated tier is published first, so a tier lacks at most as many publications as there are other tiers. A tier that
+        // was missing also lacks a mark.
         let tiers = newest.manifest.tiers.iter().filter(|tier| tier.present);
         let count = tiers.clone().count() as u64;
         let is_expected = |pool_id| tiers.clone().any(|tier| tier.pool_id == pool_id);
@@ -262,8 +261,8 @@ pub(super) fn choose<'a>(
     Ok(Some(newest))
 }
 
-/// Which pool is which tier, by the pool's number. Pools that no tier of the manifest has are left alone: their addition was
-/// interrupted, or the end of their tier.
+/// Matches pools to tiers by the pool's number. Pools of no tier of the manifest are left alone: their addition, or the removal
+/// of their tier, was interrupted.
 pub(super) fn match_tiers(
     home: &Home,
     manifest: &Manifest,
@@ -307,8 +306,8 @@ pub(super) fn match_tiers(
     tiers
 }
 
-/// The directory file of a database that has lost both copies of it, made of the pools in the directory and of others that are
-/// given: if these are all pools of one database, and all that its newest manifest names.
+/// Rebuilds a directory file of which both copies are lost from the pools in the directory and the given ones. They must all
+/// belong to one database and be all that its newest manifest names.
 pub(crate) fn rebuild(
     dir: &std::path::Path,
     given: &[(String, PathBuf)],
@@ -358,7 +357,7 @@ pub(crate) fn rebuild(
         tiers: tiers?,
         ..DirectoryFile::new(newest.database)
     };
-    tracing::warn!(dir = %dir.display(), "the directory file is lost: it is made again of what the pools say");
+    tracing::warn!(dir = %dir.display(), "the directory file is lost: it is rebuilt from the pools");
     Some(Home::without_file(dir, recorder, file))
 }
 

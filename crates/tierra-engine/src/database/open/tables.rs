@@ -1,8 +1,7 @@
-//! The tables of a manifest, read back: their segments, dictionaries, parts of indexes, runs of keys and tails.
+//! Reads back the tables of a manifest: segments, dictionaries, parts of indexes, runs of keys and tails.
 //!
-//! Every row comes from a chunk whose descriptor, or a record whose checksum, holds. What fails in one copy is taken
-//! from another. What fails in all is withheld, and with it no more than what needs it: a column for its dictionary, a table for its
-//! log.
+//! Every row comes from a chunk with a valid header, or from a record with a valid checksum. If one copy fails, another is read.
+//! What fails in all copies is withheld, together with what needs it: the columns of a dictionary, the table of a log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,9 +34,9 @@ pub(crate) struct OpenedTable {
     pub(crate) entry: Arc<TableEntry>,
     pub(crate) version: TableVersion,
     pub(crate) log: TailLog,
-    /// What of it cannot be read.
+    /// The part that cannot be read.
     pub(crate) missing: Option<Missing>,
-    /// Numbers of commits in its log that the manifest does not include.
+    /// Numbers of the commits in its log that the manifest does not include.
     commits: Vec<u64>,
 }
 
@@ -48,8 +47,8 @@ pub(crate) struct OpenedTables {
     pub(crate) commit: u64,
 }
 
-/// All tables of the manifest. Gates of lookups start as `calibration` says. What is damaged is withheld, table by table. Records that
-/// follow a newer manifest are an error, unless they are given up to go back to this one.
+/// All tables of the manifest. Gates of lookups start from `calibration`. Damaged parts are withheld, table by table. Records
+/// that follow a newer manifest are an error, unless they are given up to go back to this one.
 pub(crate) fn read_tables(
     dir: &Path,
     tiers: &Tiers,
@@ -86,7 +85,7 @@ pub(crate) fn read_tables(
     Ok(OpenedTables { tables, commit })
 }
 
-/// What tables are read from.
+/// The sources that tables are read from.
 struct Reading<'a> {
     dir: &'a Path,
     published: &'a Published,
@@ -95,7 +94,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// A table, as far as it can be read. Rows that can be, of one that is withheld, are for copying them elsewhere.
+    /// Reads a table as far as possible. The readable rows of a withheld table are for salvage.
     fn table(
         &self,
         entry: &Arc<TableEntry>,
@@ -106,7 +105,7 @@ impl Reading<'_> {
             Err(DamageError::Log(source @ LogError::Ahead { .. })) => {
                 Err(OpenError::Ahead { dir, table, source })
             }
-            // Nothing is wrong with what is stored.
+            // Not a fault of the stored bytes.
             Err(source @ (DamageError::Pool(_) | DamageError::Replication(_))) => {
                 Err(OpenError::Table { dir, table, source })
             }
@@ -149,9 +148,9 @@ impl Reading<'_> {
             segments.push(segment);
         }
         let segments: Segments = segments.into_iter().collect();
-        // A part can be built again: without it its rows are scanned. The writer names others instead.
+        // A part can be built again; until then its rows are scanned. The writer names other parts instead.
         let parts = entry.parts.iter().filter_map(|part| {
-            // With a column's chunks, or its dictionary, parts of its index may be missing.
+            // Without a column's chunks or dictionary, parts of its index may be missing.
             let extent = self.published.extent(part.extent)?.clone();
             let column = part.column as usize;
             let dictionary = dictionaries[column].as_deref();
@@ -211,8 +210,8 @@ impl Reading<'_> {
         })
     }
 
-    /// Commits have consecutive numbers. Where one is in no log, the tables that may have had it are withheld; unless a log cannot be
-    /// read, which may have had it.
+    /// Commits have consecutive numbers. If a number is in no log, the tables that may have had that commit are withheld. An
+    /// unreadable log may have had it; then no table is withheld.
     fn withhold_gap(&self, tables: &mut [OpenedTable]) {
         if tables
             .iter()
@@ -223,13 +222,13 @@ impl Reading<'_> {
         let commits = tables.iter().flat_map(|table| &table.commits);
         let mut commits: Vec<u64> = commits.copied().collect();
         commits.sort_unstable();
-        // One that failed may have been written all the same, and its number given to the next.
+        // A failed commit may have been written, and its number given to the next one.
         commits.dedup();
         let mut numbered = commits.iter().zip(self.published.manifest().commit + 1..);
         let Some((_, lost)) = numbered.find(|(found, expected)| *found != expected) else {
             return;
         };
-        // A log is whole up to its last record: what is lost came behind it.
+        // A log is whole up to its last record, so a lost commit came after that.
         let may_have_had_it = |table: &OpenedTable| {
             !table.entry.tail.logs.is_empty()
                 && table.commits.last().is_none_or(|last| *last < lost)
@@ -251,13 +250,13 @@ impl Reading<'_> {
             let why = lacking::damaged(self.dir, &table.entry.spec, &gap);
             tracing::warn!(%why, "the database is opened without it");
             table.missing = Some(Missing::Rows(why));
-            // The next manifest includes the commit, so that no gap tells of it any more: the log's length does.
+            // The next manifest includes the commit, which hides the gap; the log's length still shows it.
             table.log = TailLog::starting_at(table.log.next_sequence() + 1);
         }
     }
 }
 
-/// A table whose rows are not there.
+/// A table whose rows are unreadable.
 fn without_rows(entry: &Arc<TableEntry>, missing: Missing) -> OpenedTable {
     OpenedTable {
         entry: entry.clone(),
@@ -268,7 +267,7 @@ fn without_rows(entry: &Arc<TableEntry>, missing: Missing) -> OpenedTable {
     }
 }
 
-/// Gives the only copy of an extent its header again, if it has none and what lies there is right.
+/// Restores the header of an extent's only copy if the header is damaged and the content is right.
 fn restore_header(
     extent: &OwnedExtent,
     is_right: impl FnOnce() -> bool,
@@ -297,7 +296,7 @@ fn extent(published: &Published, id: ExtentId) -> &Arc<OwnedExtent> {
     held.expect("a table without one of its extents is read without what lies there")
 }
 
-/// Where bytes of an extent lie, in each tier that is there.
+/// Where bytes of an extent lie in each present tier.
 fn places(extent: &OwnedExtent, at: u64) -> String {
     let copies = extent.copies().iter();
     let places = copies.map(|copy| {
@@ -307,12 +306,12 @@ fn places(extent: &OwnedExtent, at: u64) -> String {
     places.collect::<Vec<_>>().join(", ")
 }
 
-/// Dictionaries by column, and the columns that have one which cannot be read.
+/// Dictionaries by column, and the columns whose dictionary cannot be read.
 type ReadDictionaries = (Vec<Option<Arc<Dictionary>>>, Withheld);
 
 impl Reading<'_> {
-    /// The dictionaries, each from the first copies that are right; others are repaired from them. And the columns whose
-    /// dictionaries cannot be read.
+    /// The dictionaries, each read from the first right copies, and the columns whose dictionaries cannot be read. Other copies
+    /// are repaired.
     fn dictionaries(
         &self,
         entry: &TableEntry,
@@ -352,7 +351,7 @@ impl Reading<'_> {
         Ok((dictionaries, withheld))
     }
 
-    /// A dictionary all of whose images are there.
+    /// A dictionary whose images are all present.
     fn dictionary(
         &self,
         entry: &TableEntry,
@@ -394,7 +393,7 @@ fn range(place: &StoredRange) -> std::ops::Range<usize> {
     place.offset as usize..(place.offset + place.len_bytes) as usize
 }
 
-/// A copy by its place among the copies; the last where there are fewer.
+/// The copy with that number; the last one if there are fewer.
 fn copy_of(extent: &OwnedExtent, copy: usize) -> &Arc<ExtentCopy> {
     let copies = extent.copies();
     &copies[copy.min(copies.len() - 1)]
@@ -422,8 +421,8 @@ fn open_dictionary(
     Ok(Arc::new(opened.with_gate(calibration.dictionary_gate(ty))))
 }
 
-/// Rows of a tail's log, where its next record goes, the commits beyond the manifest's, and what is damaged: then these are the rows
-/// that can be read all the same.
+/// The tail's rows, its log with the position of the next record, the commits beyond the manifest's, and the damage, if any: then
+/// these are the rows that can still be read.
 type ReadTail = (Tail, TailLog, Vec<u64>, Option<String>);
 
 impl Reading<'_> {
@@ -435,7 +434,7 @@ impl Reading<'_> {
             copies.map(|copy| &***copy).collect()
         };
         let mut push = |sequence: u64, payload: &[u8], logged_bytes: u64| {
-            // Near, and aligned as arrow wants it.
+            // In near memory, aligned for arrow.
             let mut near = MutableBuffer::with_capacity(payload.len());
             near.extend_from_slice(payload);
             let rows = tail::decode(&schema, &Buffer::from(near));
@@ -491,8 +490,8 @@ impl Reading<'_> {
         for log in &entry.tail.logs {
             restore_header(extent(self.published, log.extent), || true)?;
         }
-        // A process that was killed may have left its last record in the caches. From here on it is shown,
-        // and others come behind it: a power cut must not take it back.
+        // A killed process may have left its last record in the CPU caches. The record becomes visible now and others will follow
+        // it, so it is flushed: a power cut must not lose it.
         let last = entry.tail.logs.last();
         let last = last.map(|log| &**extent(self.published, log.extent));
         for copy in last.iter().flat_map(|extent| extent.copies()) {

@@ -1,10 +1,10 @@
-//! Tiers of which one of the two last publications cannot be read.
+//! Tiers in which one of the last two publications cannot be read.
 //!
-//! Nothing in such a pool tells whether the one that can be read is the newer one. Another tier does: all are published together, so
-//! where one that is whole has that version, or a newer one, nothing was published that it lacks. The pool is opened as it is then, and gets the
-//! next publication in the place of the one that is lost.
+//! The pool itself does not tell whether the readable one is the newer one. Another tier does: tiers are published together, so
+//! if a whole tier has that version or a newer one, this pool lacks nothing. It is then opened at that version, and the next
+//! publication replaces the lost one.
 //!
-//! Invariant: where none is as new the tier counts as missing, for it may be the only one that had the newest state.
+//! Invariant: if no whole tier is as new, the tier counts as missing, because it may be the only one with the newest state.
 
 use tierra_memory::{Pool, PoolError, PoolOptions};
 
@@ -12,7 +12,7 @@ use super::FoundPool;
 use super::pools::read_root;
 use crate::storage::directory::Home;
 
-/// Opens the pools that others vouch for; whether there was one.
+/// Opens the pools that whole tiers vouch for; also returns whether there was one.
 pub(super) fn open(home: &Home, found: Vec<FoundPool>) -> (Vec<FoundPool>, bool) {
     let newest = newest_whole(home, &found);
     let mut any = false;
@@ -37,7 +37,7 @@ pub(super) fn open(home: &Home, found: Vec<FoundPool>) -> (Vec<FoundPool>, bool)
     (found, any)
 }
 
-/// The newest version of a pool that is whole and has the directory's mark: what was published without that pool has a newer one.
+/// The newest version of a whole pool with the directory's mark. Publications without that pool have a newer version.
 fn newest_whole(home: &Home, found: &[FoundPool]) -> Option<u64> {
     let mark = home.file().lineage;
     let whole = found.iter().filter_map(|found| {

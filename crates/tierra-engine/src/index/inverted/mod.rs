@@ -1,14 +1,13 @@
-//! Inverted indexes: which rows hold a value, asked instead of scanned.
+//! Inverted indexes: they list the rows of a value, so that these need not be scanned for.
 //!
-//! An index belongs to a table's column, not to its chunks: looking 10,000 values up in each of a
-//! hundred segments would be a million lookups. It consists of *parts*, immutable as everything on
-//! far memory, each with the postings of some segments in one generation of the column's
-//! dictionary ([`part`]). The writer makes them in the background (`write/writer/index.rs`), joins small
-//! ones so that their number stays logarithmic, and makes them anew after a dictionary merge, or where
-//! one is damaged.
+//! An index belongs to a table's column, not to its chunks: looking up 10,000 values in each of a hundred segments would be a
+//! million lookups. It consists of *parts*, which are immutable like everything in far memory. Each has the postings of some
+//! segments in one generation of the column's dictionary ([`part`]). The writer builds parts in the background
+//! (`write/writer/index.rs`), joins small ones so that their number stays logarithmic, and rebuilds them after a dictionary merge
+//! or when they are damaged.
 //!
-//! Invariant: a part lists all rows of its segments or none; rows that no part covers are scanned, so
-//! an answer never depends on which parts there are.
+//! Invariant: a part lists all rows of its segments or none. Rows without a part are scanned, so an answer never depends on the
+//! parts.
 
 mod part;
 

@@ -1,8 +1,8 @@
-//! One part of an inverted index: an extent with postings, far or copied near.
+//! A part of an inverted index: an extent with postings, far or copied near.
 //!
-//! Invariant: no byte of a page is used before its checksum held, once; a part written by this
-//! process, or copied near, is known to be whole. A damaged page is repaired from another copy; a part of which there is
-//! none, or that changes while it is read, is given up: nobody asks it again, and the writer builds another one in its place.
+//! Invariant: no byte of a page is used before its checksum matched once; a part that was written by this process or copied near
+//! is known to be whole. A damaged page is repaired from another copy. A part without a whole copy, or that changes while it is
+//! read, is given up: it is not used again, and the writer builds another one.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use crate::manifest::PartEntry;
 use crate::segment::Segments;
 use crate::storage::extent::OwnedExtent;
 
-/// A part as it was opened or written.
+/// A part that was opened or written.
 pub(crate) struct InvertedPart {
     entry: Arc<PartEntry>,
     pages: StoredPages,
-    /// What was read of it, wherever it lay.
+    /// Reads of the part, in any tier.
     uses: Arc<Uses>,
     layout: PostingsLayout,
     damaged: AtomicBool,
     gates: Arc<Gates>,
 }
 
-/// Of finding lists, and of reading them: where the two lie may differ in how near it is.
+/// Gates for finding lists and for reading them: the two may lie in different tiers.
 struct Gates {
     list: MemoryGate,
     stretch: MemoryGate,
@@ -47,7 +47,7 @@ impl Gates {
     }
 }
 
-/// The rows that some codes have in a part, as far as the first look tells.
+/// The rows that some codes have in a part, as far as the first lookup tells.
 #[derive(Debug, Default)]
 pub(crate) struct PartRows {
     once: Vec<Position>,
@@ -56,15 +56,15 @@ pub(crate) struct PartRows {
 }
 
 impl PartRows {
-    /// Rows at most.
+    /// Upper bound of the rows.
     pub(crate) fn most(&self) -> u64 {
         self.once.len() as u64 + self.among
     }
 }
 
 impl InvertedPart {
-    /// Opens a part that another process wrote, for a table with these segments and this dictionary of
-    /// the column. Gates start as `calibration` says.
+    /// Opens a part that another process wrote, for a table with these segments and this dictionary of the column. Gates start
+    /// from `calibration`.
     pub(crate) fn open(
         entry: Arc<PartEntry>,
         extent: Arc<OwnedExtent>,
@@ -77,7 +77,7 @@ impl InvertedPart {
         Ok(Arc::new(part))
     }
 
-    /// Opens a part written a moment ago, whose pages need no check.
+    /// Opens a part that was just written, whose pages need no check.
     pub(crate) fn written(
         entry: Arc<PartEntry>,
         extent: Arc<OwnedExtent>,
@@ -112,13 +112,13 @@ impl InvertedPart {
         })
     }
 
-    /// Whether all its pages have their checksums.
+    /// Whether all its pages match their checksums.
     pub(crate) fn is_whole(&self) -> bool {
         self.pages.are_whole(&self.postings())
     }
 
-    /// Whether it can be what was built of the segments that it covers: it lists each of their values,
-    /// and no code that the dictionary does not have. Reads no page.
+    /// Checks that it may be the part built from the segments that it covers: it lists each of their values, and no code beyond
+    /// the dictionary. Reads no page.
     fn compare(
         &self,
         segments: &Segments,
@@ -155,7 +155,7 @@ impl InvertedPart {
         &self.pages
     }
 
-    /// A near copy of it ([`StoredPages::near_copy`]).
+    /// Makes a near copy ([`StoredPages::near_copy`]).
     pub(crate) fn near_copy(
         &self,
         near: &NearMemory,
@@ -175,7 +175,7 @@ impl InvertedPart {
         Arc::new(self.read_from(pages, gates))
     }
 
-    /// What was read of it.
+    /// Statistics of its reads.
     pub(crate) fn uses(&self) -> &Arc<Uses> {
         &self.uses
     }
@@ -196,8 +196,7 @@ impl InvertedPart {
         }
     }
 
-    /// Takes it out of use, because it holds other bytes than those that were written; whether it was
-    /// in use until now.
+    /// Gives it up because its bytes are not those that were written; returns whether it was in use until now.
     pub(crate) fn give_up(&self) -> bool {
         !self.damaged.swap(true, Ordering::Relaxed)
     }
@@ -220,19 +219,19 @@ impl InvertedPart {
         self.pages.speed()
     }
 
-    /// Codes that it knows, with rows or without.
+    /// Codes that it covers, with or without rows.
     pub(crate) fn codes(&self) -> u64 {
         self.postings().codes()
     }
 
-    /// Rows of so many codes, if they were as frequent as all are on average.
+    /// Rows of this many codes at the average frequency.
     pub(crate) fn average_rows(&self, codes: u64) -> u64 {
         let postings = self.postings();
         let rows = u128::from(codes) * u128::from(postings.entries());
         (rows / u128::from(postings.codes().max(1))) as u64
     }
 
-    /// Whether codes have lists: most have a row, if any, that needs none.
+    /// Whether codes have lists: most have at most one row, which needs no list.
     pub(crate) fn has_lists(&self) -> bool {
         self.postings().entries() >= 2 * self.codes()
     }
@@ -250,8 +249,7 @@ impl InvertedPart {
         Postings::reopen(self.pages.bytes(), &self.layout)
     }
 
-    /// The first look: how many rows some codes have here, at most, and where they are listed. Each
-    /// code is one lookup.
+    /// The first lookup: an upper bound of the rows of some codes, and where these are listed. Each code is one lookup.
     pub(crate) fn lists(
         &self,
         codes: &[u32],
@@ -287,7 +285,7 @@ impl InvertedPart {
         failed.map_or(Ok(rows), Err)
     }
 
-    /// The second look: calls `found` with the position of each row. Each run of lines is one lookup.
+    /// The second lookup: calls `found` with the position of each row. Each run of lines is one lookup.
     pub(crate) fn positions(
         &self,
         rows: &PartRows,

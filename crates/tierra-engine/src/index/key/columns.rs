@@ -1,4 +1,4 @@
-//! The columns of a primary key, and what stands for their values in an index.
+//! The columns of a primary key, and the normalized keys of their values.
 
 use arrow::array::{ArrayRef, RecordBatch};
 use tierra_column::{Cell, LogicalType, Physical, Value};
@@ -8,17 +8,17 @@ use super::normalized::{mix, normalize_column};
 use crate::cells::{cell_of, value_of};
 use crate::spec::TableSpec;
 
-/// The primary key of a table that has one.
+/// The primary key of a table.
 #[derive(Debug)]
 pub(crate) struct KeyColumns {
     columns: Vec<usize>,
     types: Vec<LogicalType>,
-    /// Of looking keys up.
+    /// For lookups of keys.
     gate: MemoryGate,
 }
 
 impl KeyColumns {
-    /// `gate` is that of its lookups.
+    /// `None` without a primary key. `gate` is used for its lookups.
     pub(crate) fn of(spec: &TableSpec, gate: MemoryGate) -> Option<Self> {
         let columns = spec.primary_key.clone();
         let types = columns
@@ -49,7 +49,7 @@ impl KeyColumns {
             .collect()
     }
 
-    /// The columns that make up the key.
+    /// The columns of the key.
     pub(crate) fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -59,7 +59,7 @@ impl KeyColumns {
         self.normalize(&self.arrays(batch))
     }
 
-    /// The normalized keys of keys given by column. Those of NULLs mean nothing.
+    /// The normalized keys of keys given by column. Those of NULLs are meaningless.
     pub(crate) fn normalize(&self, columns: &[&ArrayRef]) -> Vec<u64> {
         let mut normalized_keys = normalize_column(self.types[0], columns[0]);
         for (ty, values) in self.types.iter().zip(columns).skip(1) {
@@ -73,7 +73,7 @@ impl KeyColumns {
         normalized_keys
     }
 
-    /// The gate of lookups among keys in near memory.
+    /// The gate for lookups of keys in near memory.
     pub(crate) fn gate(&self) -> &MemoryGate {
         &self.gate
     }
@@ -86,7 +86,7 @@ impl KeyColumns {
             .collect()
     }
 
-    /// The key in a row of arrays without NULL there.
+    /// The key in a row of arrays without NULLs in that row.
     pub(crate) fn values(&self, arrays: &[&ArrayRef], row: usize) -> Vec<Value> {
         self.cells(arrays, row)
             .into_iter()

@@ -1,8 +1,8 @@
-//! The near part of the index: levels of hash tables from key normalized key to row, of the rows that no run lists, and the cell that
-//! a version keeps them in with its runs.
+//! The near part of a key index: levels of hash tables from normalized key to row, for the rows that no run lists; and the cell
+//! that holds them with a version's runs.
 //!
-//! Invariant: levels are immutable and shared between versions. Those of similar size are merged, so a
-//! lookup probes logarithmically many. Levels and runs of a cell together have every row of its version.
+//! Invariant: levels are immutable and shared between versions. Levels of similar size are merged, so a lookup probes
+//! logarithmically many. Levels and runs of a cell together have every row of its version.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,20 +13,20 @@ use super::hashed::rows_in;
 use super::run::{KeyRun, KeyRuns};
 use crate::manifest::row_id::RowId;
 
-/// Indexes with more entries are not merged: that would keep the writer from its work.
+/// Larger levels are not merged: that would occupy the writer for too long.
 const MERGE_MOST_ENTRIES: usize = 1 << 23;
 /// Levels are merged until each is this many times as large as the next.
 const LEVEL_RATIO: usize = 4;
 
-/// The keys of some rows, by their normalized keys.
+/// The keys of some rows, by normalized key.
 #[derive(Clone, Default)]
 pub(crate) struct Level {
     pub(crate) index: Arc<HashIndex>,
-    /// Those that rows of it belong to, or will when the tail is sealed; ascending.
+    /// The segments of its rows, or their future segment while they are in the tail; ascending.
     pub(crate) segments: Vec<u32>,
 }
 
-/// The rows of a version that no run lists, by the normalized keys of their keys. Cheap to clone.
+/// The rows of a version that no run lists, by normalized key. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct KeyIndex {
     /// From the oldest, which is the largest, to the newest.
@@ -34,7 +34,7 @@ pub(crate) struct KeyIndex {
 }
 
 impl KeyIndex {
-    /// The index with more entries, of rows of these segments.
+    /// The index with another level, for rows of these segments.
     pub(crate) fn with_level(&self, level: HashIndex, mut segments: Vec<u32>) -> Self {
         let mut levels = self.levels.clone();
         let mut newest = level;
@@ -57,8 +57,8 @@ impl KeyIndex {
         Self { levels }
     }
 
-    /// The index without the rows of segments that runs list. A large level keeps all rows until all are listed: the
-    /// writer has no time to sort them out, and a row that is in both is found all the same.
+    /// The index without the rows of segments that runs list. A large level keeps all rows until all of its segments are listed:
+    /// filtering it would take the writer too long, and a row that is in both is found all the same.
     fn without(&self, is_listed: impl Fn(u32) -> bool) -> Self {
         let left = self.levels.iter().filter_map(|level| {
             let segments = level.segments.iter().copied();
@@ -88,7 +88,7 @@ impl KeyIndex {
         }
     }
 
-    /// The row of a normalized key that stands for one key only; a row whose key has the normalized key, where it may stand for several.
+    /// The row of an exact normalized key. If the normalized key is a hash, a row with that hash.
     pub(crate) async fn get<M: Mode>(&self, cx: Cx<M>, normalized_key: u64) -> Option<RowId> {
         for level in &self.levels {
             if let Some(row) = level.index.get(cx, normalized_key).await {
@@ -98,28 +98,28 @@ impl KeyIndex {
         None
     }
 
-    /// Every row whose key has this normalized key.
+    /// All rows whose keys have this normalized key.
     pub(crate) fn candidates(&self, normalized_key: u64) -> impl Iterator<Item = RowId> {
         self.levels
             .iter()
             .flat_map(move |level| rows_in(&level.index, normalized_key))
     }
 
-    /// Bytes of near memory that it takes.
+    /// Its bytes of near memory.
     pub(crate) fn bytes(&self) -> usize {
         self.levels.iter().map(|level| level.index.bytes()).sum()
     }
 }
 
-/// A version's index: its runs, and what is near of the rows that they do not list, built by the first reader that needs it.
-/// Versions with the same rows share the latter.
+/// A version's key index: its runs, and the near index of all other rows, which the first reader that needs it builds. Versions
+/// with the same rows share the near index.
 pub(crate) struct KeyIndexCell {
     pub(crate) near: Arc<OnceLock<KeyIndex>>,
     runs: KeyRuns,
 }
 
 impl KeyIndexCell {
-    /// Of a table with these runs, and nothing near yet.
+    /// The cell of a table with these runs; the near index is not built.
     pub(crate) fn of(runs: impl Into<KeyRuns>) -> Self {
         Self {
             near: Arc::default(),
@@ -127,12 +127,12 @@ impl KeyIndexCell {
         }
     }
 
-    /// Its runs, in the order in which they were made.
+    /// The runs, in the order in which they were made.
     pub(crate) fn runs(&self) -> &[Arc<KeyRun>] {
         &self.runs
     }
 
-    /// That of the next version: near with `index`, or as this one where no row was added or moved.
+    /// The next version's cell: with the near index `index`, or with this one if no row was added or moved.
     pub(crate) fn next(&self, index: Option<KeyIndex>) -> Self {
         Self {
             near: index.map_or_else(|| self.near.clone(), |index| Arc::new(index.into())),
@@ -140,7 +140,7 @@ impl KeyIndexCell {
         }
     }
 
-    /// The same with other runs, that list the same rows, and perhaps rows that nobody has here.
+    /// The cell with other runs, which list the same rows, and maybe rows that the near index does not have.
     pub(crate) fn with_runs(&self, runs: impl Into<KeyRuns>) -> Self {
         Self {
             near: self.near.clone(),
@@ -148,7 +148,7 @@ impl KeyIndexCell {
         }
     }
 
-    /// The same with other runs, that list more of the rows: these need not be near any more.
+    /// The cell with other runs, which list more rows: the near index drops these.
     pub(crate) fn with_rows_in_runs(&self, runs: impl Into<KeyRuns>) -> Self {
         let runs: KeyRuns = runs.into();
         let is_listed = |segment| runs.iter().any(|run| run.covers(segment));
@@ -159,7 +159,7 @@ impl KeyIndexCell {
         }
     }
 
-    /// Bytes of near memory that it takes.
+    /// Its bytes of near memory.
     pub(crate) fn near_bytes(&self) -> usize {
         let runs = self.runs.iter().map(|run| run.near_bytes());
         runs.sum::<usize>() + self.near.get().map_or(0, KeyIndex::bytes)

@@ -1,9 +1,9 @@
 //! The keys of a bulk load: unique among themselves, and ready to be joined with those of the table.
 //!
-//! Keys that come in ascending order, as most do, become leaves of a run at once, segment by segment, and the load's
-//! manifest names the run. Others go to a near hash table, and the writer makes runs of them in the background.
+//! Keys in ascending order, which is the usual case, become leaves of a run at once, segment by segment, and the load's manifest
+//! names the run. Other keys go to a near hash table, and the writer makes runs of them in the background.
 //!
-//! Invariant: no two keys in it are equal.
+//! Invariant: no two of its keys are equal.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use crate::storage::extent::Owner;
 /// The keys of rows that a load has encoded.
 #[derive(Default)]
 pub(crate) struct LoadedKeys {
-    /// Of segments whose keys ascend, in order: none has a key between two of another. Empty once there is another segment.
+    /// Of segments with ascending keys, ordered; their key ranges do not overlap. Empty if any segment's keys do not fit in.
     ascending: Vec<BuiltRun>,
     pub(crate) index: HashIndex,
     pub(crate) segments: Vec<Arc<Segment>>,
-    /// What `ascending` became.
+    /// The stored run of `ascending`.
     pub(crate) run: Option<Arc<KeyRun>>,
 }
 
 impl LoadedKeys {
-    /// Takes leaves over, if their keys lie between those that are there.
+    /// Takes leaves over if their key range overlaps no other.
     pub(crate) fn take_ascending(&mut self, leaves: BuiltRun) -> Result<(), BuiltRun> {
         if !self.index.is_empty() || leaves.is_empty() {
             return Err(leaves);
@@ -49,7 +49,7 @@ impl LoadedKeys {
         Ok(())
     }
 
-    /// Has all keys in the hash table.
+    /// Moves all keys into the hash table.
     pub(crate) fn spill(&mut self) {
         for leaves in std::mem::take(&mut self.ascending) {
             let entries: Vec<_> = leaves.iter().collect();
@@ -57,7 +57,7 @@ impl LoadedKeys {
         }
     }
 
-    /// Stores keys that came in ascending order as a run, to be named with the rows.
+    /// Stores keys that came in ascending order as a run, to be published with the rows.
     pub(crate) fn store(
         &mut self,
         storage: &Storage,

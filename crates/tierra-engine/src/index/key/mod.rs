@@ -1,13 +1,13 @@
-//! Primary keys: unique, and found by an index of runs in far memory and levels in near memory.
+//! Primary keys: unique, and found through an index of runs in far memory and levels in near memory.
 //!
-//! A key of one column that maps to an ordinal is its own 64-bit normalized key; every other key is
-//! represented by a 64-bit hash, and a row found by it is verified by reading its key columns.
+//! A key of one column that maps to an ordinal is its own 64-bit normalized key. Every other key is represented by a 64-bit hash,
+//! and a row found by it is verified by reading its key columns.
 //!
-//! Sealed rows are listed by runs ([`run`]), which are stored: when a database is opened nothing has to be built but the
-//! levels ([`levels`]) of the tail's rows, and of segments that have no run yet.
+//! Runs ([`run`]) list sealed rows and are stored. So opening a database only builds the levels ([`levels`]) of the tail's rows
+//! and of segments that have no run yet.
 //!
-//! Invariant: levels and runs of a version hold exactly that version's rows, and no two of them have
-//! equal keys. Both are immutable: a commit adds a level or a run to those of the version before.
+//! Invariant: levels and runs of a version hold exactly that version's rows, and no two of them have equal keys. Both are
+//! immutable: a commit adds a level or a run to those of the previous version.
 
 mod columns;
 mod hashed;

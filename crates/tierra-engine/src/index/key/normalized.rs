@@ -1,4 +1,4 @@
-//! What stands for a key in the index: its ordinal where it has one, else a hash.
+//! Normalized keys: a key's ordinal if it has one, otherwise a hash.
 //!
 //! Invariant: equal keys have equal normalized keys.
 
@@ -10,7 +10,7 @@ use tierra_column::{Cell, LogicalType, Physical, ordinal};
 
 use crate::cells::cell_of;
 
-/// The normalized keys of a column's values. Those of NULLs mean nothing.
+/// The normalized keys of a column's values. Those of NULLs are meaningless.
 pub(super) fn normalize_column(ty: LogicalType, values: &ArrayRef) -> Vec<u64> {
     match ty {
         LogicalType::Integer => values
@@ -62,7 +62,7 @@ pub(super) fn normalize_column(ty: LogicalType, values: &ArrayRef) -> Vec<u64> {
     }
 }
 
-/// Two normalized keys in one: multiply and fold, as the index itself spreads keys.
+/// Combines two normalized keys: multiply and fold, as the index itself spreads keys.
 pub(super) fn mix(first: u64, second: u64) -> u64 {
     let product =
         u128::from(first ^ 0x9e37_79b9_7f4a_7c15) * u128::from(second ^ 0xd6e8_feb8_6659_fd93);

@@ -1,8 +1,8 @@
-//! The body of a manifest: what is written where.
+//! The layout of a manifest's body.
 //!
-//! Invariant: `decode(encode(m)) == m`, and `decode` accepts nothing that the rest of the engine
-//! could not live with: places lie inside their extents, ids ascend, every segment has a chunk per
-//! column, every extent is known and named. What the format has room for and nothing uses yet is refused by name.
+//! Invariant: `decode(encode(m)) == m`, and `decode` accepts only what the rest of the engine can handle: places lie inside their
+//! extents, ids ascend, every segment has a chunk per column, every extent is known and named. Reserved fields that this build
+//! does not use are rejected by name.
 
 mod spec;
 mod table;
@@ -25,7 +25,7 @@ const EXTENT_BYTES: usize = 8;
 const PLACE_BYTES: usize = EXTENT_BYTES + 16;
 /// Of a chunk with one replica.
 const CHUNK_BYTES: usize = 4 + 3 + 1 + (1 + 4 + 8 + 8) + 1;
-/// The least that a table takes: its fixed fields and a name of one byte.
+/// The least size of a table: its fixed fields and a name of one byte.
 const TABLE_BYTES: usize = 64;
 
 pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
@@ -214,7 +214,7 @@ fn encode_placement(out: &mut Encoder, placement: &ReplicaPlacement, ids: &[Colu
         out.count(tiers.len());
         for tier in tiers {
             out.u32(tier.0);
-            // That of the column.
+            // The column's own encoding.
             encode_encoding(out, None);
         }
     };

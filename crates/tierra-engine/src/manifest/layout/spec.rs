@@ -1,6 +1,6 @@
-//! What a table is declared to be, in the body of a manifest.
+//! A table's specification in the body of a manifest.
 //!
-//! Invariant: what is decoded passes the checks that a declaration passes, and each column has an id of its own.
+//! Invariant: a decoded specification passes the checks of a new one, and each column has its own id.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use crate::manifest::{ColumnId, ManifestError, TableEntry};
 use crate::spec::index_kind::IndexKind;
 use crate::spec::{ColumnSpec, TableSpec};
 
-/// Stands for the encoding that Tierra chooses.
+/// Stands for an encoding chosen by Tierra.
 const ANY_ENCODING: u8 = 0xff;
 
 /// The positions of columns by their ids.
 pub(super) struct ColumnPositions(HashMap<ColumnId, usize>);
 
 impl ColumnPositions {
-    /// Reads the id of a column, for its position.
+    /// Reads the id of a column, and returns its position.
     pub(super) fn read(&self, input: &mut Decoder) -> Result<usize, ManifestError> {
         let id = input.u32()?;
         let position = self.0.get(&ColumnId(id)).copied();
@@ -53,7 +53,7 @@ pub(super) fn encode_spec(out: &mut Encoder, table: &TableEntry) {
     }
 }
 
-/// A table's declaration, the ids of its columns, and the one that is next.
+/// A table's specification, the ids of its columns, and the next column id.
 pub(super) type DecodedSpec = (TableSpec, Vec<ColumnId>, ColumnId);
 
 pub(super) fn decode_spec(

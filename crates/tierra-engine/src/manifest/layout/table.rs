@@ -1,7 +1,7 @@
 //! A table in the body of a manifest: its segments, dictionaries, tail, parts of indexes and runs of keys.
 //!
-//! Invariant: what is decoded fits together: ids ascend, each segment has a chunk per column, and parts and runs are of segments
-//! that are there, in generations that the columns have.
+//! Invariant: decoded entries are consistent: ids ascend, each segment has a chunk per column, and parts and runs cover existing
+//! segments, in the generations of the columns.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -211,7 +211,7 @@ fn decode_segment(
     })
 }
 
-/// A chunk of the type that its column has, with one replica.
+/// A chunk of its column's type, with one replica.
 fn decode_chunk(
     input: &mut Decoder,
     spec: &TableSpec,
@@ -251,8 +251,8 @@ fn decode_chunk(
     Ok(place)
 }
 
-/// Parts of indexes that the columns have, in their dictionaries' generations, of segments that the
-/// table has, each at most once a column.
+/// Parts of indexes that the columns have, in the generations of their dictionaries, covering segments of the table, each at most
+/// once per column.
 fn decode_parts(
     input: &mut Decoder,
     spec: &TableSpec,
@@ -290,7 +290,7 @@ fn decode_parts(
     Ok(parts)
 }
 
-/// Runs of a table with a key, of segments that the table has, each at most once.
+/// Runs of a table with a key, covering segments of the table, each at most once.
 fn decode_runs(
     input: &mut Decoder,
     spec: &TableSpec,

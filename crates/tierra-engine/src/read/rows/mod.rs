@@ -1,15 +1,15 @@
-//! Rows put together: their cells in one buffer, on their way to arrow arrays.
+//! Rows whose cells lie in one buffer, before they become arrow arrays.
 //!
 //! ```text
 //! values   | column 0, all rows | column 1, all rows | ...      each aligned to its type
 //! texts    | every string that a view does not hold whole |      views lie among the values
 //! ```
 //!
-//! Made for few rows of many columns: all columns share one allocation of values, all strings
-//! another, so a row of 1,000 columns costs 1,000 array headers (`arrays.rs`) and nothing else. Where a
-//! column's values lie is known before there is a row (`projection.rs`). Cells may arrive in any order.
+//! Made for few rows of many columns: all columns share one allocation of values, and all strings another, so a row of 1,000
+//! columns costs 1,000 array headers (`arrays.rs`) and nothing else. The offsets of a column's values are known before any row
+//! (`projection.rs`). Cells may arrive in any order.
 //!
-//! Invariant: a cell that never arrived, or arrived as NULL, is zero; those that are NULL are listed.
+//! Invariant: a cell that is NULL or never arrived is zero; the NULLs are listed.
 
 mod arrays;
 mod projection;
@@ -47,17 +47,17 @@ impl Rows {
         }
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where cells are put.
+    /// Starts filling in cells.
     #[inline(always)]
     pub(crate) fn filling(&mut self) -> Filling<'_> {
         Filling {
@@ -69,11 +69,11 @@ impl Rows {
         }
     }
 
-    /// The rows as arrow has them.
+    /// Converts the rows to an arrow batch.
     ///
     /// # Errors
-    /// [`ArrowError`] where a NULL stands in a column declared without, or a string is no UTF-8:
-    /// the bytes of the chunk are not what was written.
+    /// [`ArrowError`] if a NULL is in a NOT NULL column, or a string is not UTF-8: the chunk's bytes are not those that were
+    /// written.
     pub fn into_batch(self) -> Result<RecordBatch, ArrowError> {
         let Rows {
             len,
@@ -96,7 +96,7 @@ impl Rows {
     }
 }
 
-/// Rows to be filled with cells: what that takes, found once.
+/// Rows being filled with cells, with what that needs looked up once.
 pub(crate) struct Filling<'r> {
     len: usize,
     places: &'r [CellPlace],
@@ -145,7 +145,7 @@ impl Filling<'_> {
         }
     }
 
-    /// Writes the value of a row; that of the column's first row begins at `first`.
+    /// Writes a row's value; the value of the column's first row begins at `first`.
     #[inline(always)]
     fn write<const N: usize>(&mut self, first: usize, row: usize, value: [u8; N]) {
         let place = self.values[first + row * N..].first_chunk_mut();
@@ -153,7 +153,7 @@ impl Filling<'_> {
     }
 }
 
-/// Bytes of a value among the others.
+/// Width of a value in the buffer.
 #[inline(always)]
 fn width_bytes(ty: LogicalType) -> usize {
     match ty {
@@ -175,7 +175,7 @@ struct Texts {
 const TEXTS_BYTES_MAX: usize = 1 << 30;
 
 impl Texts {
-    /// Keeps a string and returns its view.
+    /// Stores a string and returns its view.
     fn push(&mut self, text: &[u8]) -> u128 {
         if self.open.len() + text.len() > TEXTS_BYTES_MAX {
             self.close();
@@ -234,7 +234,7 @@ mod tests {
         Projection::of_types((0..types.len()).collect(), types, schema)
     }
 
-    /// A cell that tells its place.
+    /// A cell whose value tells its place.
     fn cell(ty: LogicalType, row: usize, text: &str) -> Cell<'_> {
         match ty {
             LogicalType::Boolean => Cell::Ordinal(row as u64 % 2),
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn cells_arrive_in_any_order_and_lie_in_their_places() {
         for len in [0, 1, 2, 13] {
-            // Some inline in their views, some not.
+            // Some are stored inside their views, some are not.
             let texts: Vec<String> = (0..len)
                 .map(|row| "text of a row ".repeat(row % 3))
                 .collect();

@@ -1,8 +1,8 @@
-//! Which columns of rows are wanted, and as what batches: checked once, for however many rows.
+//! The wanted columns of rows, and the schema of their batches: checked once, for any number of rows.
 //!
 //! ```text
 //! values of n rows   | column 0, n values | column 1, n values | ...
-//! offset of column   n * offset            a multiple of the width of its values, whatever n is
+//! offset of column   n * offset            a multiple of the width of its values, for every n
 //! ```
 
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use tierra_column::LogicalType;
 use super::width_bytes;
 use crate::table::Table;
 
-/// Columns of a table, and the schema of the batches that are made of them. Cloning it costs a reference count.
+/// Columns of a table, and the schema of the batches that are made of them. Cloning costs a reference count.
 ///
-/// Made by [`Table::projection`] or [`Projection::new`]; keep it for as long as rows of it are wanted.
+/// Made by [`Table::projection`] or [`Projection::new`]; keep it while rows of it are read.
 #[derive(Clone, Debug)]
 pub struct Projection(Arc<Parts>);
 
@@ -28,11 +28,11 @@ struct Parts {
     row_bytes: usize,
 }
 
-/// Where the values of a column lie among those of all columns.
+/// The position of a column's values among those of all columns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CellPlace {
     pub(super) ty: LogicalType,
-    /// Of a single row; that of many is as many times as large.
+    /// For a single row; multiply by the number of rows.
     pub(super) offset_bytes: usize,
 }
 
@@ -40,7 +40,7 @@ impl Projection {
     /// The `columns` of `table` as batches of `schema`, whose names and metadata are free.
     ///
     /// # Errors
-    /// [`ArrowError::InvalidArgumentError`] where there is no such column, or its type is not that of its field.
+    /// [`ArrowError::InvalidArgumentError`] if a column does not exist, or its type is not that of its field.
     pub fn new(
         table: &Table,
         columns: Vec<usize>,
@@ -69,7 +69,7 @@ impl Projection {
         Ok(Self::of_types(columns, &types, schema))
     }
 
-    /// `schema` is that of `types`.
+    /// `schema` must be that of `types`.
     pub(super) fn of_types(
         columns: Vec<usize>,
         types: &[LogicalType],
@@ -114,7 +114,7 @@ impl Projection {
 }
 
 impl Table {
-    /// Some of its columns, by their names in the table.
+    /// Some of the columns, by the names in the table.
     ///
     /// # Panics
     /// If there is no such column.

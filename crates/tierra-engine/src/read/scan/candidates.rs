@@ -1,8 +1,8 @@
-//! The rows that a column's inverted index names for a condition, by morsel of a scan.
+//! The rows that a column's inverted index lists for a condition, by morsel of a scan.
 //!
-//! Asked once per scan and condition: how many rows the codes have, by one lookup each; then, if the
-//! index is the cheaper way, which ones. Segments that no part of the index covers are scanned, and so
-//! are all where a part turns out to be damaged: it is given up, and the writer builds another one.
+//! Asked once per scan and condition: first how many rows the codes have, by one lookup each; then, if the index is cheaper than
+//! a scan, which ones. Segments that no part of the index covers are scanned. If a part turns out to be damaged, all its segments
+//! are scanned, too: the part is given up, and the writer builds another one.
 //!
 //! Invariant: in a covered segment exactly the candidates meet the condition.
 
@@ -19,19 +19,19 @@ use super::spec::IndexUse;
 use crate::error::ScanError;
 use crate::index::inverted::{InvertedPart, PartRows};
 
-/// Rows of a morsel: a candidate's place in it has 16 bits.
+/// Rows of a morsel: a candidate's place in its morsel has 16 bits.
 const MORSEL_ROWS: u32 = (MORSEL_BLOCKS * BLOCK_LEN) as u32;
 const _: () = assert!(MORSEL_ROWS <= 1 << 16);
 
-/// So few lookups, and candidates, cost less than any scan.
+/// This few lookups or candidates cost less than any scan.
 const FEW_LOOKUPS: u64 = 4;
 const FEW_CANDIDATES: u64 = 64;
-/// Candidates at most, however large the table: all of them are held in memory.
+/// The most candidates for a table of any size: all of them are held in memory.
 const CANDIDATES_MAX: u64 = 1 << 22;
-/// Codes are looked up whatever rows they may have where that takes this part of the scan: values are not all
-/// as frequent as their average.
+/// If the lookups of the codes cost less than this part of the scan they are made regardless of the expected rows: values are not
+/// all as frequent as their average.
 const WORTH_A_LOOK: f64 = 0.1;
-/// Blocks that are looked at to learn how many a scan would read.
+/// Blocks sampled to estimate how many a scan would read.
 const SAMPLED_BLOCKS: usize = 256;
 
 /// The rows that meet one condition.
@@ -39,15 +39,15 @@ const SAMPLED_BLOCKS: usize = 256;
 pub(super) struct Candidates {
     /// By segment of the snapshot: whether the index covers it.
     covers: Box<[bool]>,
-    /// By morsel, and one more: where its candidates begin.
+    /// By morsel, plus one: where its candidates begin.
     starts: Box<[u32]>,
-    /// Places in their morsels, ascending in each.
+    /// Places in their morsels, ascending within each.
     places: Box<[u16]>,
 }
 
 impl Candidates {
-    /// Asks the index of `column` for the rows with these codes; `None` where it has none, or scanning
-    /// is cheaper. `most_ns` is what other conditions' candidates leave to do.
+    /// Asks the index of `column` for the rows with these codes; `None` if there is no index or a scan is cheaper. `most_ns` is
+    /// the cost that other conditions' candidates leave.
     pub(super) fn find(
         scan: &Scan,
         column: usize,
@@ -95,7 +95,7 @@ impl Candidates {
     ) -> Result<Option<Candidates>, Damage<'p>> {
         let covered = parts.iter().map(|part| Covered::new(scan, part));
         let covered: Vec<Covered> = covered.collect::<Result<_, _>>()?;
-        // What was read before the condition became known needs no index.
+        // Rows that were read before the condition was known need no index.
         let sum =
             |of: fn(&Covered) -> u64| covered.iter().map(of).sum::<u64>() as f64 * scan.left();
         let cost = ScanCost {
@@ -114,7 +114,7 @@ impl Candidates {
         let Some(codes) = codes.codes(usize::try_from(most).unwrap_or(usize::MAX)) else {
             return Ok(None);
         };
-        // Not asked where it cannot matter.
+        // Lazy: computed only if it matters.
         let share_met = LazyCell::new(|| share_met(scan, column, &covered, &codes));
         let count = codes.len() as u64;
         let lookups_ns = costs::lookups_ns(count * parts.len() as u64);
@@ -152,7 +152,7 @@ impl Candidates {
         Ok(Some(found))
     }
 
-    /// What a scan has left to do once these rows are known, in nanoseconds.
+    /// The remaining cost of a scan once these rows are known, in nanoseconds.
     pub(super) fn left_ns(&self, scan: &Scan) -> f64 {
         let segments = scan.snapshot.segments().iter().zip(&self.covers);
         let others = segments.filter(|(_, is_covered)| !**is_covered);
@@ -165,12 +165,12 @@ impl Candidates {
         self.covers[segment]
     }
 
-    /// How many there are in a morsel of a covered segment.
+    /// The number of candidates in a morsel of a covered segment.
     pub(super) fn count(&self, morsel: usize) -> usize {
         (self.starts[morsel + 1] - self.starts[morsel]) as usize
     }
 
-    /// Those of one block, counted from its morsel's first.
+    /// The candidates of one block, numbered within its morsel.
     pub(super) fn mask(&self, morsel: usize, block: usize) -> Mask {
         let places = self.starts[morsel] as usize..self.starts[morsel + 1] as usize;
         let places = &self.places[places];
@@ -187,13 +187,13 @@ impl Candidates {
     }
 }
 
-/// A part that holds other bytes than those that were written.
+/// A part whose bytes are not those that were written.
 struct Damage<'p> {
     part: &'p InvertedPart,
     source: FormatError,
 }
 
-/// The segments of a part, by their number in its postings.
+/// A segment of a part, by its number in the postings.
 struct Covered {
     segments: Vec<Segment>,
     rows: u64,
@@ -202,7 +202,7 @@ struct Covered {
 
 #[derive(Clone, Copy)]
 struct Segment {
-    /// Its place in the snapshot.
+    /// Its index in the snapshot.
     at: usize,
     rows: u32,
     first_morsel: u32,
@@ -246,8 +246,8 @@ impl Covered {
     }
 }
 
-/// The part, from 0 to 1, of the covered segments' blocks that minima and maxima do not rule out, about:
-/// some blocks stand for all.
+/// The estimated share, from 0 to 1, of the covered segments' blocks that minima and maxima do not rule out. Some blocks are
+/// sampled.
 fn share_met(scan: &Scan, column: usize, covered: &[Covered], codes: &[u32]) -> f64 {
     let all = scan.snapshot.segments();
     let segments = covered.iter().flat_map(|part| &part.segments);
@@ -269,7 +269,7 @@ fn share_met(scan: &Scan, column: usize, covered: &[Covered], codes: &[u32]) -> 
         }
         first = end;
     }
-    // Those between two samples that were not met may be.
+    // Blocks between two samples may be met although the samples are not.
     ((met + 1) as f64 / samples.max(1) as f64).min(1.0)
 }
 
@@ -320,8 +320,7 @@ impl Found {
         }
     }
 
-    /// A counting sort: there are about as many morsels as candidates. A morsel in which a row comes twice
-    /// is an error.
+    /// A counting sort: there are about as many morsels as candidates. A row that comes twice in a morsel is an error.
     fn by_morsel(self) -> Result<Candidates, u32> {
         let mut starts = self.counts;
         for morsel in 1..starts.len() {

@@ -1,9 +1,7 @@
-//! What a condition means to a column's dictionary and index, found out once for all segments and
-//! threads of a scan.
+//! What a condition means to a column's dictionary and index, computed once for all segments and threads of a scan.
 //!
-//! A scan reads one snapshot, which has one generation of each dictionary. Whichever cursor needs a
-//! condition's codes, or its candidates, first looks them up; the others wait for it rather than do
-//! the same.
+//! A scan reads one snapshot, which has one generation of each dictionary. The first cursor that needs a condition's codes or
+//! candidates looks them up; the others wait for it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,11 +11,11 @@ use tierra_interleave::Lookups;
 use super::candidates::Candidates;
 use crate::error::ScanError;
 
-/// The codes and the candidates of one condition, as soon as somebody has needed them.
+/// The codes and candidates of one condition, once a cursor has needed them.
 #[derive(Debug, Default)]
 pub(super) struct SharedCodes {
     codes: Mutex<Option<Arc<CodeFilter>>>,
-    /// `Some(None)` where no index serves.
+    /// `Some(None)` if no index is used.
     candidates: Mutex<Option<Option<Arc<Candidates>>>>,
 }
 
@@ -39,7 +37,7 @@ impl SharedCodes {
         Ok(found)
     }
 
-    /// The rows that an index names, found by the first call.
+    /// The rows that an index lists, found by the first call.
     pub(super) fn candidates(
         &self,
         find: impl FnOnce() -> Result<Option<Candidates>, ScanError>,
@@ -58,13 +56,13 @@ impl SharedCodes {
     }
 }
 
-/// What is shared of conditions that became known while a scan ran.
+/// The shared codes of conditions that became known while the scan ran.
 #[derive(Debug, Default)]
 pub(super) struct LaterCodes(Mutex<(Option<u64>, Vec<Arc<SharedCodes>>)>);
 
 impl LaterCodes {
-    /// For each of the `count` conditions of a version. The newest version that was asked for is
-    /// shared; a cursor that lags behind gets its own.
+    /// The shared codes for each of the `count` conditions of a version. Only the newest requested version is shared; a cursor
+    /// that is behind gets its own.
     pub(super) fn of(&self, version: u64, count: usize) -> Vec<Arc<SharedCodes>> {
         let fresh = || (0..count).map(|_| Arc::default()).collect();
         // As above.

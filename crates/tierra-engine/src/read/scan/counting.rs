@@ -1,6 +1,6 @@
-//! What a cursor reads: of segments counted (and, where far memory is emulated, charged) once per block
-//! and column however often it is looked at, of the tail counted once per batch and column. What was read of a chunk is told once
-//! for all that the cursor reads of it at a stretch, so that it can be told which ones are worth a near copy.
+//! Counts what a cursor reads. A block of a segment counts once per column however often it is used, and is charged where far
+//! memory is emulated; the tail counts once per batch and column. Reads of a chunk are reported once per segment, to find chunks
+//! that are worth a near copy.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use super::spec::ScanCounters;
 use crate::segment::Segment;
 use crate::slice_bytes::slice_bytes;
 
-/// The counters of a cursor, and what was counted of the block at hand.
+/// A cursor's counters, and what was counted for the current block.
 #[derive(Debug)]
 pub(super) struct Counting {
     counters: ScanCounters,
-    /// Number of the block at hand, from one.
+    /// Number of the current block, from one.
     serial: u64,
     /// By column: the last block counted as read, and as decoded.
     last: Vec<(u64, u64)>,
     read: u64,
-    /// Of the segment at hand.
+    /// Of the current segment.
     uses: Arc<[Uses]>,
-    /// Bytes read of it, by column.
+    /// Bytes read of the current segment, by column.
     read_bytes: Vec<u64>,
 }
 
@@ -61,11 +61,11 @@ impl Counting {
         }
     }
 
-    /// A block is about to be read: what is returned is held until it was.
+    /// Called before a block is read; the result is held until it was read.
     pub(super) fn read(&mut self, segment: &Segment, column: usize, block: usize) -> Transfer {
         let last = &mut self.last[column].0;
         if *last == self.serial {
-            // Cached since it was read a moment ago.
+            // In a cache since it was read a moment ago.
             return begin_read(&[]);
         }
         *last = self.serial;
@@ -87,12 +87,12 @@ impl Counting {
         *last = self.serial;
     }
 
-    /// Blocks of which nothing was looked at.
+    /// Counts blocks that were skipped.
     pub(super) fn skipped(&mut self, blocks: usize) {
         self.counters.blocks_skipped += blocks as u64;
     }
 
-    /// Of `needed` columns, those not read were skipped.
+    /// Counts those of the `needed` columns that were not read as skipped.
     pub(super) fn end_block(&mut self, needed: usize) {
         self.counters.blocks_skipped += needed as u64 - self.read;
     }
@@ -101,7 +101,7 @@ impl Counting {
         self.counters.tail_rows += rows as u64;
     }
 
-    /// Values of the tail, which lies near, were read.
+    /// Counts values of the tail, which is near.
     pub(super) fn tail_values(&mut self, values: &ArrayRef) {
         self.counters.bytes_near += slice_bytes(values) as u64;
     }

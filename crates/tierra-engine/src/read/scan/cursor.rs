@@ -1,9 +1,8 @@
 //! One thread's part of a scan: morsel by morsel, block by block, into batches.
 //!
-//! For a block every condition is first judged by minima, maxima and NULL counts alone; those that
-//! need the values are tested on packed codes one after the other, each narrowing the mask, unless an
-//! inverted index has named the rows before; only what survives is unpacked, and only of the projected
-//! columns.
+//! For a block, every condition is first judged by minima, maxima and NULL counts alone. Conditions that need the values are
+//! tested on packed codes one after the other, each narrowing the mask, unless an inverted index has listed the rows before. Only
+//! surviving rows of the projected columns are unpacked.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,13 +32,13 @@ pub struct ScanCursor {
     conditions: Conditions,
     /// Columns that conditions or the result need, each once.
     needed: Vec<usize>,
-    /// What is left of the morsel taken last.
+    /// The rest of the last morsel.
     at: Option<Progress>,
-    /// What the batch at hand is made of: where it began, and the morsels taken since.
+    /// The sources of the current batch: where it began, and the morsels taken since.
     made_of: Vec<Work>,
-    /// What is to be read again before other morsels are taken, the next last.
+    /// Work to repeat before other morsels are taken, the next last.
     again: Vec<Work>,
-    /// Whether a block that the batch is made of turned out to be damaged, and was repaired.
+    /// Whether a block of the batch turned out to be damaged and was repaired.
     is_stale: bool,
     batch: Batch,
     undecided: Vec<usize>,
@@ -47,7 +46,7 @@ pub struct ScanCursor {
     counting: Counting,
 }
 
-/// Where rows come from.
+/// A source of rows.
 #[derive(Clone)]
 enum Work {
     Morsel(Morsel),
@@ -70,7 +69,7 @@ enum Progress {
 struct Batch {
     readers: Vec<ColumnReader>,
     rows: usize,
-    /// The rows' numbers, where the scan tells them.
+    /// The rows' ids, if the scan returns them.
     ids: Option<Vec<u64>>,
 }
 
@@ -107,7 +106,7 @@ impl ScanCursor {
         cursor
     }
 
-    /// Whether there are blocks left of the morsel taken last.
+    /// Whether the last morsel has blocks left.
     fn has_block(&self) -> bool {
         let is_block =
             |rest: &Progress| matches!(rest, Progress::Blocks { blocks, .. } if !blocks.is_empty());
@@ -128,7 +127,7 @@ impl ScanCursor {
         self.needed.dedup();
     }
 
-    /// What was done so far.
+    /// The counters so far.
     pub fn counters(&self) -> ScanCounters {
         let (values, codes) = (self.conditions.report(), self.conditions.index_report());
         ScanCounters {
@@ -139,10 +138,9 @@ impl ScanCursor {
         }
     }
 
-    /// The next batch, of about the scan's `batch_rows` rows, or `None` at the end. `more` are
-    /// conditions that became known since the scan began; they are looked at only when
-    /// `more_version` is another than in the call before, and hold for rows read from then on. Cursors of
-    /// one scan share what they find out about the conditions of one version, and versions go up.
+    /// The next batch, of about the scan's `batch_rows` rows, or `None` at the end. `more` are conditions that became known since
+    /// the scan began. They are read only when `more_version` differs from the previous call, and hold for rows read from then
+    /// on. Cursors of one scan share what they compute for the conditions of one version; versions must increase.
     ///
     /// # Errors
     /// [`ScanError`]: damaged bytes, or a condition that a column cannot evaluate.
@@ -161,7 +159,7 @@ impl ScanCursor {
             self.made_of.clear();
             self.made_of.extend(self.at.clone().map(Work::Rest));
             let batch = self.read_batch(more, more_version);
-            // Before anything is believed, errors as well.
+            // Before the rows, or an error, are returned.
             if self.scan.snapshot.table().storage().validate(seen) && !self.is_stale {
                 if let Ok(Some(batch)) = &batch {
                     self.counting.returned(batch.num_rows());
@@ -173,7 +171,7 @@ impl ScanCursor {
         Err(self.scan.snapshot.table().storage().lost_while_read())
     }
 
-    /// Forgets the batch at hand: its rows are read again.
+    /// Discards the current batch: its rows are read again.
     #[cold]
     fn read_again(&mut self) {
         self.is_stale = false;
@@ -181,7 +179,7 @@ impl ScanCursor {
         self.again.extend(self.made_of.drain(..).rev());
         self.conditions.unbind();
         self.batch.rows = 0;
-        // Readers that stopped in the middle of a block hold nothing that could be finished.
+        // Readers that stopped within a block hold no usable rows.
         self.batch.readers = readers(&self.scan);
         self.batch.ids.iter_mut().for_each(Vec::clear);
     }
@@ -195,7 +193,7 @@ impl ScanCursor {
         if self.conditions.set_more(&scan, more, more_version) {
             self.settle_needed();
         }
-        // Of the tail, and of nothing, no index tells.
+        // No index lists rows of the tail.
         if self.has_block() || scan.has_blocks() {
             self.conditions.ask_indexes(&scan)?;
         }
@@ -243,7 +241,7 @@ impl ScanCursor {
             }
         };
         match morsel {
-            // Only the number of rows is wanted, and the descriptors know it.
+            // Only the number of rows is wanted, and the chunk headers have it.
             Morsel::Blocks {
                 segment,
                 first,
@@ -321,7 +319,7 @@ impl ScanCursor {
         Ok(())
     }
 
-    /// Narrows the mask to the rows that meet all conditions; whether there are any.
+    /// Narrows the mask to the rows that meet all conditions; returns whether there are any.
     fn select(
         &mut self,
         segment: &Segment,

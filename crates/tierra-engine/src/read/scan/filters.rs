@@ -1,6 +1,6 @@
-//! The conditions of one cursor: bound to the segment at hand, tested in the order that pays.
+//! The conditions of one cursor, bound to the current segment and tested in the cheapest order.
 //!
-//! Invariant: all of them hold for every row that passes, in whatever order they are tested.
+//! Invariant: a row that passes meets all of them, regardless of the order.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::segment::Segment;
 use crate::spec::TableSpec;
 use crate::table::version::TableVersion;
 
-/// One condition, and what it has done so far.
+/// A condition and its statistics.
 #[derive(Debug)]
 pub(super) struct Condition {
     pub(super) column: usize,
     pub(super) filter: Filter,
     codes: Arc<SharedCodes>,
-    /// What an index says, once it was asked.
+    /// The index's answer, once it was asked.
     candidates: Option<Arc<Candidates>>,
     /// Rows that were tested, and those that passed.
     tested: u64,
     passed: u64,
-    /// Bytes that testing them read.
+    /// Bytes read by the tests.
     bytes: u64,
 }
 
@@ -45,13 +45,13 @@ impl Condition {
         }
     }
 
-    /// The rows of a segment that meet it, where an index knows them.
+    /// The rows of a segment that meet the condition, if an index has listed them.
     fn known(&self, segment: usize) -> Option<&Candidates> {
         let candidates = self.candidates.as_deref();
         candidates.filter(|candidates| candidates.covers(segment))
     }
 
-    /// Expected bytes read per row ruled out: the fewer, the earlier it should be tested.
+    /// Expected bytes read per row ruled out: the condition with the fewest is tested first.
     fn rank(&self) -> f64 {
         if self.tested == 0 {
             return 0.0;
@@ -68,14 +68,14 @@ pub(super) struct Conditions {
     lookups: Lookups,
     /// Of codes in inverted indexes.
     index_lookups: Lookups,
-    /// How many conditions' indexes were asked.
+    /// Number of conditions whose indexes were asked.
     asked: usize,
     all: Vec<Condition>,
-    /// How many of them the scan was made with; those behind came later.
+    /// The number that the scan was made with; those after came later.
     fixed: usize,
     /// Indices into `all`, in the order of testing.
     order: Vec<usize>,
-    /// By index into `all`, for one segment; `None` where an index knows the rows.
+    /// By index into `all`, for one segment; `None` if an index knows the rows.
     bound: Vec<Option<BoundFilter>>,
     bound_to: Option<usize>,
     more_version: Option<u64>,
@@ -100,7 +100,7 @@ impl Conditions {
         }
     }
 
-    /// Replaces the conditions that came later, if these are others. Returns whether they were.
+    /// Replaces the later conditions if they differ. Returns whether they did.
     pub(super) fn set_more(&mut self, scan: &Scan, more: &[(usize, Filter)], version: u64) -> bool {
         if self.more_version == Some(version) {
             return false;
@@ -130,7 +130,7 @@ impl Conditions {
         self.all.iter()
     }
 
-    /// Whether the columns are there that would have to be tested in a segment: those that are not were left out.
+    /// Checks that the columns to be tested in a segment are readable; `bind` leaves out unreadable ones.
     #[inline]
     pub(super) fn check_there(
         &self,
@@ -146,16 +146,15 @@ impl Conditions {
         tested.try_for_each(|it| segment.check_there(spec, it.column, block))
     }
 
-    /// The condition at a place of the order, and its index; `None` where the rows are candidates
-    /// already.
+    /// The condition at a place of the order, and its index; `None` if the rows are already candidates.
     pub(super) fn at(&self, place: usize) -> Option<(usize, &Condition, &BoundFilter)> {
         let index = self.order[place];
         let bound = self.bound[index].as_ref()?;
         Some((index, &self.all[index], bound))
     }
 
-    /// Asks the indexes of conditions that are new, one after the other: first those of the fewest codes,
-    /// and the others only as far as what these leave is worth it.
+    /// Asks the indexes of new conditions one after the other, those with the fewest codes first; the others only if what remains
+    /// makes it worthwhile.
     pub(super) fn ask_indexes(&mut self, scan: &Scan) -> Result<(), ScanError> {
         if self.asked == self.all.len() || scan.index_use == IndexUse::Never {
             return Ok(());
@@ -200,13 +199,13 @@ impl Conditions {
         Ok(())
     }
 
-    /// Conditions whose rows in a segment an index knows.
+    /// The candidates of conditions that an index has answered for a segment.
     fn known(&self, segment: usize) -> impl Iterator<Item = &Candidates> {
         let conditions = self.all.iter();
         conditions.filter_map(move |condition| condition.known(segment))
     }
 
-    /// How many rows of a morsel the indexes leave at most; `None` where they know nothing of it.
+    /// The most rows of a morsel that the indexes leave; `None` if no index covers it.
     pub(super) fn left(&self, segment: usize, morsel: usize) -> Option<usize> {
         let counts = self
             .known(segment)
@@ -214,12 +213,12 @@ impl Conditions {
         counts.min()
     }
 
-    /// Whether what an index leaves of a segment is the answer: there is nothing else to test.
+    /// Whether the candidates of a segment are the result: no other condition must be tested.
     pub(super) fn is_answered(&self, segment: usize) -> bool {
         self.all.len() == 1 && self.known(segment).count() == 1
     }
 
-    /// Keeps the rows of a block that the indexes leave; whether there are any.
+    /// Keeps the rows of a block that the indexes leave; returns whether there are any.
     pub(super) fn narrow(
         &self,
         scan: &Scan,
@@ -234,22 +233,22 @@ impl Conditions {
         mask.any()
     }
 
-    /// What looking values up in dictionaries took.
+    /// Statistics of lookups in dictionaries.
     pub(super) fn report(&self) -> GroupReport {
         self.lookups.report()
     }
 
-    /// What looking codes up in indexes took.
+    /// Statistics of lookups in indexes.
     pub(super) fn index_report(&self) -> GroupReport {
         self.index_lookups.report()
     }
 
-    /// Binds to the next segment whatever it is: what was read of this one may have been lost.
+    /// Forces binding for the next segment even if it is the same: what was read of it may have been lost.
     pub(super) fn unbind(&mut self) {
         self.bound_to = None;
     }
 
-    /// Notes what testing a block did.
+    /// Adds the statistics of testing a block.
     pub(super) fn note(&mut self, index: usize, tested: usize, passed: usize, bytes: usize) {
         let condition = &mut self.all[index];
         condition.tested += tested as u64;
@@ -257,7 +256,7 @@ impl Conditions {
         condition.bytes += bytes as u64;
     }
 
-    /// Binds to a segment, unless that was the last one, and settles the order anew.
+    /// Sorts the conditions anew, then binds them to a segment unless they are bound to it.
     pub(super) fn bind(
         &mut self,
         at: usize,

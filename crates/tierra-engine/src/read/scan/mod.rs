@@ -1,11 +1,10 @@
-//! Scans: filters on packed codes first, then only surviving rows of wanted columns.
+//! Scans: filters are tested on packed codes first, then only the surviving rows of the projected columns are unpacked.
 //!
-//! A [`Scan`] is shared by all threads of a query; each takes a [`ScanCursor`] and asks it for
-//! batches. Work is handed out in morsels, runs of blocks of one segment or one batch of the tail,
-//! by an atomic counter, so that threads end at about the same time whatever the filters leave.
+//! All threads of a query share a [`Scan`]; each makes a [`ScanCursor`] and asks it for batches. An atomic counter hands out
+//! morsels, which are runs of blocks of one segment or one batch of the tail, so that threads end at about the same time
+//! regardless of how many rows pass the filters.
 //!
-//! Invariant: every row of the snapshot belongs to exactly one morsel, and every morsel is taken
-//! by exactly one cursor.
+//! Invariant: every row of the snapshot belongs to exactly one morsel, and exactly one cursor takes each morsel.
 
 mod candidates;
 mod codes;
@@ -33,7 +32,7 @@ impl Snapshot {
         self.scan_with_indexes(spec, IndexUse::WhereCheaper)
     }
 
-    /// The same, which asks inverted indexes as told.
+    /// As [`Snapshot::scan`], with the given use of inverted indexes.
     ///
     /// # Panics
     /// If `spec` names a column that does not exist.
@@ -41,8 +40,8 @@ impl Snapshot {
         Scan::new(self.clone(), spec, false, index_use)
     }
 
-    /// The same, with one column more behind those of the projection: each row's number
-    /// ([`RowId::get`](crate::RowId::get)), by which [`Snapshot::reconstruct`] finds the row's other columns later.
+    /// As [`Snapshot::scan`], with one more column after those of the projection: each row's id
+    /// ([`RowId::get`](crate::RowId::get)), by which [`Snapshot::reconstruct`] later finds the row's other columns.
     ///
     /// # Panics
     /// If `spec` names a column that does not exist.

@@ -1,4 +1,4 @@
-//! What the cursors of a scan share: what is scanned, and which of it nobody has taken.
+//! The state that the cursors of a scan share: the morsels, and which of them are taken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,11 +9,11 @@ use super::codes::{LaterCodes, SharedCodes};
 use super::spec::{IndexUse, ScanSpec, row_id_field};
 use crate::table::snapshot::Snapshot;
 
-/// Blocks of a morsel: 16,384 rows are long enough to make the counter cheap and short enough to
-/// keep eight threads busy on 100,000 rows.
+/// Blocks of a morsel: 16,384 rows are enough to make the counter cheap, and few enough to keep eight threads busy on 100,000
+/// rows.
 pub(super) const MORSEL_BLOCKS: usize = 16;
 
-/// Work that one cursor does at a stretch.
+/// A unit of work of one cursor.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Morsel {
     Blocks {
@@ -31,19 +31,19 @@ pub(super) enum Morsel {
 pub struct Scan {
     pub(super) snapshot: Snapshot,
     pub(super) spec: ScanSpec,
-    /// Whether the last column of a batch tells the rows' ids.
+    /// Whether the last column of a batch holds the rows' ids.
     pub(super) row_ids: bool,
     pub(super) index_use: IndexUse,
     /// Threads that have asked for a cursor.
     pub(super) cursors: AtomicUsize,
     /// By filter of the specification.
     pub(super) codes: Vec<Arc<SharedCodes>>,
-    /// Of conditions that cursors were told of later.
+    /// Of conditions that cursors received later.
     pub(super) later: LaterCodes,
     pub(super) schema: SchemaRef,
     /// Those of the segments, then those of the tail.
     pub(super) morsels: Vec<Morsel>,
-    /// How many are of segments.
+    /// Number of morsels of segments.
     pub(super) block_morsels: usize,
     /// By segment: its first morsel.
     pub(super) first_morsels: Vec<usize>,
@@ -124,27 +124,27 @@ impl Scan {
         &self.snapshot
     }
 
-    /// How many threads share the work, about.
+    /// The approximate number of threads that share the work.
     pub(super) fn threads(&self) -> u64 {
         self.cursors.load(Ordering::Relaxed).max(1) as u64
     }
 
-    /// The part of the morsels that nobody has taken, from 0 to 1.
+    /// The share of the morsels that is not taken, from 0 to 1.
     pub(super) fn left(&self) -> f64 {
         // Relaxed: an estimate.
         let taken = self.next.load(Ordering::Relaxed).min(self.morsels.len());
         (self.morsels.len() - taken) as f64 / self.morsels.len().max(1) as f64
     }
 
-    /// Whether there are blocks that nobody has taken.
+    /// Whether there are blocks that are not taken.
     pub(super) fn has_blocks(&self) -> bool {
-        // Relaxed: the counter only grows, so that what it denies stays denied.
+        // Relaxed: the counter only grows, so a `false` stays false.
         self.next.load(Ordering::Relaxed) < self.block_morsels
     }
 
     /// Takes the next morsel.
     pub(super) fn take(&self) -> Option<Morsel> {
-        // Relaxed: the counter alone decides who takes what; the rows were published long before.
+        // Relaxed: the counter alone assigns morsels; the rows were published long before.
         self.morsels
             .get(self.next.fetch_add(1, Ordering::Relaxed))
             .copied()

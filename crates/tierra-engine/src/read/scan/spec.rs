@@ -1,4 +1,4 @@
-//! What a scan is asked for, and what it counts.
+//! The specification of a scan, and its counters.
 
 use std::sync::Arc;
 
@@ -6,28 +6,28 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use tierra_column::Filter;
 use tierra_interleave::Scheduling;
 
-/// What a scan returns of which rows.
+/// The rows and columns that a scan returns.
 #[derive(Clone, Debug)]
 pub struct ScanSpec {
     /// Columns of the result, in its order; none if only the number of rows matters.
     pub projection: Vec<usize>,
     /// Conditions that every returned row meets, each on one column.
     pub filters: Vec<(usize, Filter)>,
-    /// Rows of a batch, about: up to a block more.
+    /// Approximate rows of a batch: up to a block more.
     pub batch_rows: usize,
     /// How the values of an IN-list are looked up in a column's dictionary.
     pub execution: Scheduling,
 }
 
-/// Whether a scan asks inverted indexes; what it returns does not depend on it.
+/// Whether a scan asks inverted indexes; the result does not depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IndexUse {
-    /// Where that is estimated to cost less than testing rows.
+    /// If that is estimated to cost less than testing rows.
     #[default]
     WhereCheaper,
-    /// Wherever there is one, to compare.
+    /// If there is an index; for comparison.
     Always,
-    /// Not at all, to compare.
+    /// Not at all; for comparison.
     Never,
 }
 
@@ -36,12 +36,12 @@ pub enum IndexUse {
 pub struct ScanCounters {
     /// Blocks of which bytes were read; a block has 1,024 rows of one column.
     pub blocks_read: u64,
-    /// Blocks of wanted columns that were not read, because minima, maxima, an index or other columns
-    /// ruled all of their rows out, or because an index knew them.
+    /// Blocks of wanted columns that were not read, because minima, maxima, an index or other columns ruled out all of their
+    /// rows, or because an index knew them.
     pub blocks_skipped: u64,
     /// Blocks of which values were unpacked.
     pub blocks_decoded: u64,
-    /// Rows of the tail that were looked at.
+    /// Rows of the tail that were examined.
     pub tail_rows: u64,
     /// Bytes of those blocks and rows read from near memory.
     pub bytes_near: u64,
@@ -49,11 +49,11 @@ pub struct ScanCounters {
     pub bytes_far: u64,
     /// Rows returned.
     pub rows: u64,
-    /// Values looked up in dictionaries, once per scan however many segments it has.
+    /// Values looked up in dictionaries, once per scan regardless of the number of segments.
     pub lookups: u64,
     /// Lookups in inverted indexes: of each code in each part, and of the rows it lists.
     pub index_lookups: u64,
-    /// How often a lookup gave way to another: none where they run plain.
+    /// How often a lookup yielded to another: 0 if lookups run plain.
     pub suspensions: u64,
 }
 

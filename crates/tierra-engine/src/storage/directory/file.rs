@@ -1,7 +1,7 @@
-//! The text of the directory file: what a database's directory knows of itself.
+//! The text of the directory file: what a database's directory records about the database.
 //!
 //! ```text
-//! tierra database 1                                      what it is, and the format's version
+//! tierra database 1                                      the kind of file, and the format's version
 //! sequence 7                                             counts the versions of the file
 //! id 0123456789abcdef0123456789abcdef                    the database
 //! was fedcba9876543210fedcba9876543210                   only while an adoption is not finished
@@ -12,10 +12,10 @@
 //! crc32c 1a2b3c4d                                        of everything before this line
 //! ```
 //!
-//! A path is relative to the directory where the pool lies inside it. It ends with its line, and may have any other byte.
+//! A path is relative if the pool lies inside the directory. It ends with its line, and may contain any other byte.
 //!
-//! Invariant: `parse(encode(f)) == f`, and what `parse` accepts names every tier once, in a path that stays inside the directory
-//! where it is relative.
+//! Invariant: `parse(encode(f)) == f`. What `parse` accepts names every tier once, and its relative paths stay inside the
+//! directory.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -27,28 +27,28 @@ use crate::spec::replicas::TIERS_MOST;
 
 /// The format that is written, and the only one that is read.
 const VERSION: u32 = 1;
-/// A file that is longer is none: 64 tiers with paths as long as Linux takes them.
+/// A longer file is invalid: this holds 64 tiers with the longest paths that Linux accepts.
 pub(super) const LEN_MAX: u64 = 1 << 19;
 
-/// Whether the database is there.
+/// The state of the database's creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Its creation has not finished: nothing was ever stored.
+    /// The creation has not finished: nothing was ever stored.
     Creating,
     Ready,
 }
 
-/// What is known of a tier beside its manifest.
+/// What is known of a tier besides its manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TierState {
     There,
-    /// Its pool may not be there, and no manifest may name it.
+    /// Its pool may not exist, and no manifest may name it.
     Adding,
-    /// Its pool still says that it belongs to another directory, which is no more.
+    /// Its pool still names another directory as its home, which no longer exists.
     Taken,
 }
 
-/// A tier as the directory names it.
+/// A tier in the directory file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TierLine {
     pub(crate) name: String,
@@ -63,7 +63,7 @@ pub(crate) struct TierLine {
 pub(crate) struct DirectoryFile {
     pub(crate) sequence: u64,
     pub(crate) database: DatabaseId,
-    /// What pools may still be called that are being adopted.
+    /// The former id, which pools being adopted may still have.
     pub(crate) former: Option<DatabaseId>,
     pub(crate) state: State,
     /// The last lineage mark of the newest manifest. A manifest without it is not the newest.
@@ -71,17 +71,17 @@ pub(crate) struct DirectoryFile {
     pub(crate) tiers: Vec<TierLine>,
 }
 
-/// What is wrong with a file.
+/// A fault of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Another Tierra wrote it.
+    /// Written by another version of Tierra.
     Version(u32),
-    /// In that line, from 1.
+    /// In that line, counted from 1.
     Line(usize, String),
 }
 
 impl DirectoryFile {
-    /// Of a database that is about to be created.
+    /// The file of a database that is about to be created.
     pub(crate) fn new(database: DatabaseId) -> DirectoryFile {
         DirectoryFile {
             sequence: 0,
@@ -161,7 +161,7 @@ impl DirectoryFile {
         };
         let lineage = match lines.text("lineage ")? {
             "none" => None,
-            // 64 bits, by its length.
+            // At most 64 bits, because of its length.
             mark => Some(lines.hex(mark, 16)? as u64),
         };
         let mut tiers: Vec<TierLine> = Vec::new();
@@ -204,7 +204,7 @@ fn is_clash(one: &TierLine, other: &TierLine) -> bool {
 /// `crc32c 1a2b3c4d\n`
 const CHECK_BYTES: usize = 16;
 
-/// What is before the last line, and the check in it.
+/// The text before the last line, and the checksum in the last line.
 fn split_check(bytes: &[u8]) -> Option<(&[u8], &str)> {
     let at = bytes.len().checked_sub(CHECK_BYTES)?;
     let (lines, check) = bytes.split_at(at);
@@ -212,10 +212,10 @@ fn split_check(bytes: &[u8]) -> Option<(&[u8], &str)> {
     Some((lines, std::str::from_utf8(check).ok()?))
 }
 
-/// What is left to read.
+/// The lines that are left to read.
 struct Lines<'a> {
     rest: &'a [u8],
-    /// Of the line that was read last, from 1.
+    /// Number of the line read last, from 1.
     number: usize,
 }
 
@@ -224,7 +224,7 @@ impl<'a> Lines<'a> {
         self.rest.starts_with(word.as_bytes())
     }
 
-    /// The rest of a line that begins so.
+    /// The rest of a line that begins with this word.
     fn bytes(&mut self, word: &str) -> Result<&'a [u8], Fault> {
         self.number += 1;
         let missing = || Fault::Line(self.number, format!("there is no `{}`", word.trim_end()));
@@ -255,7 +255,7 @@ impl<'a> Lines<'a> {
         number.ok_or_else(|| self.fault(format!("{text:?} is no number")))
     }
 
-    /// So many lower-case digits.
+    /// A number of exactly this many lower-case digits.
     fn hex(&self, text: &str, digits: usize) -> Result<u128, Fault> {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let is_hex = text.len() == digits && text.bytes().all(is_digit);
@@ -293,7 +293,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Whether a path can be written down: absolute, or inside the directory.
+/// Whether a path can be stored: absolute, or inside the directory.
 pub(super) fn is_path(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
     let stays = || {

@@ -1,20 +1,20 @@
-//! A database's directory: what lies in it, what it knows of itself, and the checks before anything is believed.
+//! A database's directory: its files, what it records about the database, and the checks before anything is used.
 //!
 //! ```text
 //! DIR/LOCK           locked while open; the holder's process id
-//! DIR/database       what the database is called by, its newest lineage mark, and where the pools of its tiers lie
-//! DIR/database.copy  the same once more
+//! DIR/database       the database's id, its newest lineage mark, and the paths of its tiers' pools
+//! DIR/database.copy  the same
 //! DIR/far.pool       the first tier's pool, unless it lies elsewhere (tmpfs, a DAX file system)
-//! DIR/calibration, DIR/replication   what was measured on this machine, if somebody did
-//! DIR/scrub          how far the scrubber has come
-//! DIR/tierra.toml    options, where the user wrote some; read by the caller of `Database::open`
+//! DIR/calibration, DIR/replication   measurements of this machine, if there are any
+//! DIR/scrub          the scrubber's position
+//! DIR/tierra.toml    the user's options, if any; read by the caller of `Database::open`
 //! ```
 //!
-//! The directory file is replaced as a whole, `database` first. Whichever of the two is whole and newer counts; where neither
-//! is, pools in the directory that are whole and know of each other stand in for both ([`crate::database::open`]).
+//! The directory file is replaced as a whole, `database` first. The newer whole one of the two counts. If neither is whole, pools
+//! in the directory that are whole and know of each other replace both ([`crate::database::open`]).
 //!
-//! Invariant: a directory that is refused is left as it was found. What the file says is durable before anything is done that
-//! needs it: a pool is named before it is made, and until nothing is left of it.
+//! Invariant: a directory that is rejected is left as it was found. The file's content is durable before any step that needs it:
+//! a pool is named before it is made, and until nothing is left of it.
 
 mod file;
 
@@ -34,9 +34,9 @@ pub(crate) use crate::manifest::HomeDirectory;
 use crate::storage::options::DatabaseOptions;
 
 const CONFIG_FILE: &str = "tierra.toml";
-/// The first tier's pool, where it lies in the directory.
+/// The first tier's pool, if it lies in the directory.
 pub(crate) const POOL_FILE: &str = "far.pool";
-/// The directory file and its twin.
+/// The directory file and its copy.
 const FILES: [&str; 2] = ["database", "database.copy"];
 
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError + '_ {
@@ -46,8 +46,8 @@ pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError + '_ 
     }
 }
 
-/// Whether a database could be created here: nothing there, or a directory that is empty but for the options with which it is to
-/// be opened, and for what a creation leaves that had hardly begun.
+/// Whether a database can be created here: the directory does not exist, or is empty except for the options file and what a
+/// creation leaves that had hardly begun.
 pub(crate) fn is_vacant(dir: &Path) -> Result<bool, OpenError> {
     match fs::read_dir(dir) {
         Ok(entries) => {
@@ -83,7 +83,7 @@ pub(crate) fn is_tier_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
-/// A directory by device and inode, as far as it is one.
+/// Identifies a directory by device and inode.
 pub(crate) fn home_of(dir: &Path) -> io::Result<HomeDirectory> {
     let metadata = fs::metadata(dir)?;
     Ok(HomeDirectory {
@@ -93,12 +93,12 @@ pub(crate) fn home_of(dir: &Path) -> io::Result<HomeDirectory> {
     })
 }
 
-/// Whether it is one directory, whatever it is called by now.
+/// Whether both are the same directory, regardless of the path.
 pub(crate) fn is_same(one: &HomeDirectory, other: &HomeDirectory) -> bool {
     (one.device, one.inode) == (other.device, other.inode)
 }
 
-/// The directory of a database, and what its file says.
+/// A database's directory and the content of its file.
 #[derive(Debug)]
 pub(crate) struct Home {
     directory: Directory,
@@ -106,10 +106,10 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Reads the directory file or its twin; `None` where there is neither.
+    /// Reads the directory file or its copy; `None` if there is neither.
     ///
     /// # Errors
-    /// [`OpenError::Missing`], [`OpenError::NotADatabase`] where there is no directory; [`OpenError::DirectoryFile`] where both
+    /// [`OpenError::Missing`], [`OpenError::NotADatabase`] if there is no directory; [`OpenError::DirectoryFile`] if both files
     /// are damaged.
     pub(crate) fn read(dir: &Path, recorder: Option<&Recorder>) -> Result<Option<Home>, OpenError> {
         let not_a_directory = || OpenError::NotADatabase {
@@ -155,7 +155,7 @@ impl Home {
         }
     }
 
-    /// Of a database without a file: what is to be written.
+    /// The directory of a database without a file, and the content to be written.
     pub(crate) fn without_file(
         dir: &Path,
         recorder: Option<&Recorder>,
@@ -175,8 +175,8 @@ impl Home {
         &self.file
     }
 
-    /// Replaces the file by a changed one, durably on return. On an error it is as it was, or changed: the next reader
-    /// can do with either.
+    /// Replaces the file by a changed one, durably on return. After an error the file is either unchanged or changed; both are
+    /// valid.
     ///
     /// # Errors
     /// The system's.
@@ -193,17 +193,17 @@ impl Home {
             .replace(first, &bytes)
             .map_err(|error| (self.directory.join(first), error))?;
         self.file = next;
-        // Of a database that is being created nothing could be lost.
+        // A database that is being created has nothing to lose.
         if self.file.state == State::Ready
             && let Err(error) = self.directory.replace(twin, &bytes)
         {
             let path = self.directory.join(twin);
-            tracing::warn!(path = %path.display(), %error, "the twin of the directory file is not up to date");
+            tracing::warn!(path = %path.display(), %error, "the copy of the directory file is not up to date");
         }
         Ok(())
     }
 
-    /// Makes durable what is believed: a process that was killed may have left the file's name in a cache.
+    /// Makes the file durable before it is relied on: a killed process may have left its name only in a cache.
     ///
     /// # Errors
     /// The system's.
@@ -211,7 +211,7 @@ impl Home {
         self.directory.sync()
     }
 
-    /// How a pool is opened, or made, that lies there.
+    /// The options for opening or making a pool at this path.
     pub(crate) fn pool_options(&self, path: &Path, options: &DatabaseOptions) -> PoolOptions {
         let recorder = self
             .own_name(path)
@@ -225,13 +225,13 @@ impl Home {
         }
     }
 
-    /// The name of a file that lies in the directory itself.
+    /// The file name of a path directly in the directory.
     fn own_name<'a>(&self, path: &'a Path) -> Option<&'a str> {
         let name = path.strip_prefix(self.dir()).ok()?.to_str()?;
         (!name.contains('/')).then_some(name)
     }
 
-    /// Writes the twin again where it is not what the file is.
+    /// Rewrites the directory file or its copy if it differs.
     pub(crate) fn restore_twin(&self) {
         let bytes = self.file.encode();
         for name in FILES {
@@ -243,23 +243,22 @@ impl Home {
         }
     }
 
-    /// Where the pool of a tier lies.
+    /// The path of a tier's pool.
     pub(crate) fn path_of(&self, tier: &TierLine) -> PathBuf {
-        // An absolute one stands for itself.
+        // An absolute path replaces the directory's.
         self.dir().join(&tier.path)
     }
 
-    /// Whether a file lies in the directory itself, links followed: then a copy of the directory has a copy of it.
+    /// Whether a file lies in the directory, after resolving links: then a copy of the directory contains a copy of the file.
     pub(crate) fn is_inside(&self, path: &Path) -> bool {
         let resolved = fs::canonicalize(path).or_else(|_| resolve_parent(path));
         let dir = fs::canonicalize(self.dir());
         matches!((resolved, dir), (Ok(path), Ok(dir)) if path.starts_with(&dir))
     }
 
-    /// How the path of a pool is written down.
+    /// The form in which a pool's path is stored.
     ///
-    /// # Errors
-    /// One that has a line end cannot be.
+    /// # Errors A path with a line end cannot be stored.
     pub(crate) fn written(&self, path: &Path) -> io::Result<PathBuf> {
         let absolute = std::path::absolute(path)?;
         let resolved = resolve_parent(&absolute);
@@ -280,10 +279,10 @@ impl Home {
         }
     }
 
-    /// Removes what a creation of a pool left that was cut short, if it is certain to be that.
+    /// Removes the remains of an interrupted creation of a pool, if they are certain to be that.
     ///
     /// # Errors
-    /// The system's, in removing it.
+    /// The system's, from the removal.
     pub(crate) fn remove_remains(
         &self,
         tier: &TierLine,
@@ -305,7 +304,7 @@ impl Home {
         Ok(())
     }
 
-    /// Makes a pool none any more that holds nothing: of a device its beginning is cleared, a file is removed.
+    /// Removes a pool that holds nothing: the beginning of a device is cleared, a file is removed.
     pub(crate) fn discard(&self, pool: &Pool) -> Result<(), PoolError> {
         match pool.medium() {
             tierra_memory::MediumKind::Device => pool.discard(),
@@ -328,7 +327,7 @@ impl Home {
         })
     }
 
-    /// Undoes a creation that failed. Errors are ignored: the first one counts.
+    /// Undoes a failed creation. Errors are ignored: the first one counts.
     pub(crate) fn abandon(self) {
         for name in FILES.into_iter().chain([crate::storage::lock::LOCK_FILE]) {
             let _ = self.directory.remove(name);
@@ -337,7 +336,7 @@ impl Home {
     }
 }
 
-/// A path whose last part may not be there, or be a link, all before it resolved.
+/// A path with links resolved in all but its last part, which need not exist.
 fn resolve_parent(path: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(path)?;
     match (absolute.parent(), absolute.file_name()) {
@@ -346,7 +345,7 @@ fn resolve_parent(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// One of the two files; `None` where there is none.
+/// One of the two files; `None` if it does not exist.
 fn read_file(directory: &Directory, name: &str) -> Result<Option<DirectoryFile>, OpenError> {
     let path = directory.join(name);
     let fault = |line, what| OpenError::DirectoryFile {

@@ -1,16 +1,16 @@
-//! Pages that are lost while a database is open: noted, so that nobody believes the zeros that are in their place.
+//! Pages lost while a database is open: they are noted, so that no reader trusts the zeros in their place.
 //!
 //! ```text
-//! reader   begin: noted   read, any way it likes   end: nothing new, and noted as before?  -> believe it
-//!                                                        otherwise: note, and read again
-//! noting   pool.take_faults -> marks in the copies concerned -> noted + 1 -> the tier's noted epoch
-//! reading again   a marked block, head or part of an index is restored from another copy first, or refused
+//! reader   begin: noted   read in any way   end: no new loss, and noted unchanged?  -> trust the result
+//!                                                otherwise: note, and read again
+//! noting   pool.take_faults -> marks in the affected copies -> noted + 1 -> the tier's noted epoch
+//! retry    a marked block, header or part of an index is first restored from another copy, or reported as lost
 //! ```
-//! Whoever finds a loss notes it; that takes microseconds, whatever was lost, for only marks are made. Each reader then restores
-//! what it reads itself, and the scrubber the rest. Two that find the same page take turns, and the second finds it done.
+//! The thread that finds a loss notes it. That takes microseconds regardless of its size, because it only sets marks. Each reader
+//! then restores what it reads, and the scrubber the rest. If two threads find the same page, the second waits and finds it done.
 //!
-//! Invariant: what is marked was lost and has not been restored; a reader whose reading began after a loss was noted finds
-//! its marks, and one that began before reads again. So nothing that was computed from zeros is ever given out.
+//! Invariant: what is marked was lost and is not restored. A reader that began after a loss was noted finds its marks, and one
+//! that began before reads again. So no result computed from the zeros is ever returned.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ use crate::storage::faults::{FaultKind, FaultLog};
 use crate::storage::read_checks::ReadChecks;
 use crate::storage::tier::Tier;
 
-/// How often losses had been noted when a reading began.
+/// The number of noted losses when a read began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadStamp(u64);
 
@@ -34,14 +34,14 @@ pub(crate) struct Losses {
     noted: AtomicU64,
     noting: Mutex<()>,
     held: Mutex<Held>,
-    /// What was found wrong, and what became of it.
+    /// The faults found, and their outcomes.
     pub(crate) log: FaultLog,
-    /// Whether readers look for what no loss tells of.
+    /// Whether readers also check for unreported damage.
     pub(crate) checks: ReadChecks,
     listeners: RwLock<Vec<Listener>>,
 }
 
-/// Called when something was lost: a thread that is to see to it.
+/// Called after a loss; wakes a thread that handles it.
 struct Listener(Box<dyn Fn() + Send + Sync>);
 
 impl fmt::Debug for Listener {
@@ -50,39 +50,39 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// All extents that are in memory: one that nobody publishes any more may still be read.
+/// All extents in memory: one that is no longer published may still be read.
 #[derive(Debug, Default)]
 struct Held {
     extents: Vec<Weak<OwnedExtent>>,
-    /// Those that are gone are forgotten when there are more than this.
+    /// Dead entries are removed when there are more than this.
     prune_at: usize,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic leaves nothing half done that would be believed: marks are made before they count.
+    // A panic leaves nothing half done that is relied on: marks are set before they count.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Losses {
-    /// Before anything is read.
+    /// Called before a read.
     #[inline]
     pub(crate) fn begin_read(&self) -> ReadStamp {
         ReadStamp(self.noted.load(Ordering::Acquire))
     }
 
-    /// Whether nothing that was read since from these tiers may have been lost. After it was: no loss is left that is not noted,
-    /// and none was noted meanwhile.
+    /// Whether nothing that was read since from these tiers may have been lost. Called after the read: every loss is noted, and
+    /// none was noted meanwhile.
     #[inline]
     pub(crate) fn validate<'t>(
         &self,
         seen: ReadStamp,
         mut tiers: impl Iterator<Item = &'t Tier>,
     ) -> bool {
-        // In this order: who notes counts before it says that an epoch is dealt with.
+        // In this order: [`Self::note`] increments `noted` before it stores the tier's epoch.
         !tiers.any(Tier::has_losses) && self.begin_read() == seen
     }
 
-    /// An extent may be read from now on.
+    /// Registers an extent that may be read from now on.
     pub(crate) fn hold(&self, extent: &Arc<OwnedExtent>) {
         let mut held = lock(&self.held);
         if held.extents.len() >= held.prune_at {
@@ -92,13 +92,13 @@ impl Losses {
         held.extents.push(Arc::downgrade(extent));
     }
 
-    /// All extents that are held now.
+    /// All extents in memory.
     pub(crate) fn held(&self) -> Vec<Arc<OwnedExtent>> {
         let held = lock(&self.held);
         held.extents.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Marks what these tiers' pools have lost since this was last done, and calls those who listen if there was something.
+    /// Marks what these tiers' pools have lost since the last call, and calls the listeners if there was a loss.
     pub(crate) fn note<'t>(&self, tiers: impl Iterator<Item = &'t Tier>) {
         let _noting = lock(&self.noting);
         let mut found = false;
@@ -109,17 +109,17 @@ impl Losses {
             }
             found = true;
             let faults = tier.pool.take_faults();
-            // As zeros the end is lost once, and not page by page.
+            // As zeros, the end is lost once and not page by page.
             let restored = tier.pool.restore_length();
             if let Err(error) = &restored {
                 let tier = &*tier.name;
-                tracing::error!(tier, %error, "the file of a tier was cut short, and stays so: the copies in its end are lost");
+                tracing::error!(tier, %error, "a tier's file was truncated and could not be extended: the copies in its end are lost");
             }
             if tier.pool.take_truncation() {
                 self.log.cut_short(tier.id, &tier.name, restored.is_ok());
             }
             self.mark(tier, &faults);
-            // In this order: see `is_whole_since`.
+            // In this order: see [`Self::validate`].
             self.noted.fetch_add(1, Ordering::AcqRel);
             tier.noted_epoch.store(epoch, Ordering::Release);
         }
@@ -130,14 +130,14 @@ impl Losses {
         }
     }
 
-    /// Has `told` called whenever something was lost, from now on.
+    /// Calls `told` after every loss from now on.
     pub(crate) fn listen(&self, told: impl Fn() + Send + Sync + 'static) {
         let listeners = self.listeners.write();
         let mut listeners = listeners.unwrap_or_else(PoisonError::into_inner);
         listeners.push(Listener(Box::new(told)));
     }
 
-    /// Marks the copies that have a part of what a pool has lost.
+    /// Marks the copies that contain a lost part of the pool.
     fn mark(&self, tier: &Tier, faults: &[tierra_memory::Fault]) {
         for extent in self.held() {
             let copies = extent.copies().iter();

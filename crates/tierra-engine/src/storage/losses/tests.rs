@@ -1,5 +1,5 @@
-//! Pages that are lost under an open database: queries, lookups, indexes, appends and merges go on, and their answers are right;
-//! what has no other copy is named, and nothing else.
+//! Pages are lost under an open database. Queries, lookups, indexes, appends and merges continue with right answers. Exactly the
+//! data without another copy is reported.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::{
 /// Enough for a segment.
 const ROWS: i64 = 67_000;
 const COLUMNS: usize = 10;
-/// Behind the header and the superblock.
+/// After the header and the superblock.
 const FIRST_EXTENT: u64 = 16_384;
 
 struct Place(TempDir);
@@ -42,7 +42,7 @@ impl Place {
         self.0.path().join("b")
     }
 
-    /// A table of segments, dictionaries, an index and a tail, with copies in these tiers; nothing of it near.
+    /// A table of segments, dictionaries, an index and a tail, with copies in these tiers and none near.
     fn create(&self, tiers: &[&str]) -> (Arc<Database>, Arc<Table>) {
         let options = DatabaseOptions {
             near_memory_bytes: Some(0),
@@ -106,7 +106,7 @@ fn random_pages(seed: u64, count: u64, len_bytes: u64) -> Vec<Range<u64>> {
     (0..count).map(|_| next()).map(|at| at..at + 1).collect()
 }
 
-/// It is enough alone.
+/// Checks that the tier `victim` alone is enough.
 fn check_alone(place: &Place, victim: &str, upto: i64) {
     let other = match victim {
         "far" => place.other(),
@@ -132,7 +132,7 @@ fn nobody_notices_pages_that_another_tier_has() {
         let (database, table) = place.create(&["far", "b"]);
         let victim = ["far", "far", "far", "b"][seed as usize % 4];
         let pool = pool(&table, victim);
-        // Everything was read once: no checksum is going to be compared again.
+        // Everything was read once: no checksum will be compared again.
         check_scan(&table, ROWS);
         check_lookups(&table, &[1, 2, 3]).unwrap();
         let mut injector = Injector::new(seed);
@@ -164,7 +164,7 @@ fn nobody_notices_pages_that_another_tier_has() {
         assert!(totals.found > 0 && totals.lost == 0, "{totals:?}");
         for fault in &faults {
             let is_repaired = matches!(fault.outcome, FaultOutcome::Repaired { .. });
-            // Of an extent that nobody holds any more nothing is repaired.
+            // An unreferenced extent is not repaired.
             assert!(
                 is_repaired || fault.outcome == FaultOutcome::Open,
                 "{fault:?}"
@@ -175,7 +175,7 @@ fn nobody_notices_pages_that_another_tier_has() {
     }
 }
 
-/// A page that has no copy: a query that needs it is told which rows, and all others go on.
+/// A page without a copy: a query that needs it gets an error naming the rows; all other queries work.
 #[test]
 fn what_no_tier_has_is_named_and_all_else_goes_on() {
     let place = Place::new();
@@ -282,7 +282,7 @@ fn rows_of_a_log_that_lost_pages_are_not_lost() {
     }
 }
 
-/// A dictionary's image loses a page that has no copy: its values are in near memory, and are written anew.
+/// A dictionary's image loses a page without a copy: its values are in near memory, and are written anew.
 #[test]
 fn a_dictionary_whose_only_image_lost_a_page_is_not_lost() {
     let place = Place::new();
@@ -305,7 +305,7 @@ fn a_dictionary_whose_only_image_lost_a_page_is_not_lost() {
     assert_eq!(found.lost, [], "{found:?}");
     let (faults, totals) = database.faults();
     assert_eq!(totals.lost, 0, "{faults:?}");
-    // Values that came since are behind those in the new image.
+    // Values added later come after those in the new image.
     table.append(&[rows(ROWS..ROWS + 300)]).unwrap();
     table.seal().unwrap();
     drop((table, database));

@@ -1,11 +1,11 @@
 //! The tail's log, as the writer appends to it: records in extents, each whole or absent.
 //!
 //! ```text
-//! extent: | head, a line | record | record | .. | record | terminator: a line of zeros, where there is room |
+//! extent: | head, a line | record | record | .. | record | terminator: a line of zeros, if there is room |
 //! ```
 //!
-//! Invariant: a record and the terminator behind it are written and persisted at once, and with them the mark that the records before
-//! it were acknowledged.
+//! Invariant: a record, the terminator after it, and the mark that the earlier records were acknowledged are written and
+//! persisted together.
 
 #[cfg(test)]
 mod tests;
@@ -19,21 +19,21 @@ use crate::calibration::LOG_METHOD;
 use crate::manifest::{ExtentId, LogEntry};
 use crate::storage::extent::OwnedExtent;
 
-/// A log's first extent; each further one doubles.
+/// Size of a log's first extent; each further one doubles.
 const LOG_LEAST_BYTES: u64 = 64 << 10;
-/// No extent grows past this unless one record needs it.
+/// The largest extent, unless one record needs more.
 const LOG_MOST_BYTES: u64 = 16 << 20;
 
-/// A commit by a record.
+/// A commit through a log record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Commit {
-    /// In the whole database.
+    /// Number in the whole database.
     pub(crate) number: u64,
     /// The version of the manifest that it follows.
     pub(crate) follows: u64,
 }
 
-/// Where the next record goes.
+/// The writer's end of a log.
 #[derive(Debug)]
 pub(crate) struct TailLog {
     /// The last extent.
@@ -48,12 +48,12 @@ struct Last {
     set: ReplicaSet,
 }
 
-/// How far a log goes.
+/// The end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogEnd {
     /// First free byte of the last extent.
     pub(crate) at: u64,
-    /// Of the next record.
+    /// Sequence number of the next record.
     pub(crate) sequence: u64,
     /// Checksum of the last record's header.
     pub(super) chain: u32,
@@ -61,12 +61,12 @@ pub(crate) struct LogEnd {
     pub(super) head: Option<LogHeader>,
     /// All records before this one are marked as acknowledged.
     pub(super) marked: u64,
-    /// Records behind the end that are given up, for they follow a newer manifest than the one that is gone back to.
+    /// Records after the end to be given up: they follow a newer manifest than the restored one.
     pub(crate) given_up: u64,
 }
 
 impl LogEnd {
-    /// Of a log whose first record will be number `sequence`.
+    /// The end of a log whose first record will have number `sequence`.
     pub(super) fn starting_at(sequence: u64) -> LogEnd {
         LogEnd {
             at: 0,
@@ -80,7 +80,7 @@ impl LogEnd {
 }
 
 impl TailLog {
-    /// A log whose first record will be number `sequence`; it has no extent yet.
+    /// A log whose first record will have number `sequence`; it has no extent yet.
     pub(crate) fn starting_at(sequence: u64) -> Self {
         Self {
             last: None,
@@ -109,7 +109,7 @@ impl TailLog {
         self.end.sequence
     }
 
-    /// How many records behind the end are given up by [`TailLog::cut`].
+    /// The number of records after the end that [`TailLog::cut`] gives up.
     pub(crate) fn given_up(&self) -> u64 {
         self.end.given_up
     }
@@ -118,13 +118,13 @@ impl TailLog {
         self.last.as_ref().map(|last| last.set.len_bytes())
     }
 
-    /// Whether the record fits the last extent.
+    /// Whether the record fits into the last extent.
     pub(crate) fn fits(&self, record: &Record) -> bool {
         self.last_bytes()
             .is_some_and(|len_bytes| self.end.at + record.len_bytes() <= len_bytes)
     }
 
-    /// How long the extent has to be that is added for this record.
+    /// Size of the extent to be added for this record.
     pub(crate) fn next_extent_bytes(&self, record: &Record) -> u64 {
         let doubled = self.last_bytes().map_or(LOG_LEAST_BYTES, |len_bytes| {
             (2 * len_bytes).min(LOG_MOST_BYTES)
@@ -140,7 +140,7 @@ impl TailLog {
         }
     }
 
-    /// Makes an empty extent one that the log can go on in, durably: from then on a manifest may name it.
+    /// Prepares an empty extent for the log, durably: then a manifest may name it.
     pub(crate) fn prepare(
         &self,
         entry: LogEntry,
@@ -150,7 +150,7 @@ impl TailLog {
         replica_set(extent)?.write(&LOG_METHOD, 0, &line)
     }
 
-    /// Continues in a prepared extent, which the published manifest names, or the next one before it counts.
+    /// Continues in a prepared extent. The published manifest names it, or the next one will before the extent counts.
     pub(crate) fn continue_in(
         &mut self,
         entry: LogEntry,
@@ -162,7 +162,7 @@ impl TailLog {
             head,
             set: replica_set(extent)?,
         });
-        // The manifest that names the extent says that all before were acknowledged.
+        // The manifest that names the extent implies that all earlier records were acknowledged.
         self.end = LogEnd {
             at: LINE as u64,
             head: Some(head),
@@ -172,7 +172,7 @@ impl TailLog {
         Ok(())
     }
 
-    /// Goes on in the same last extent with other copies of it, which are equal up to the end.
+    /// Continues in other copies of the last extent, which are equal up to the end.
     pub(crate) fn change_copies(&mut self, extent: &OwnedExtent) -> Result<(), ReplicationError> {
         if let Some(last) = &mut self.last {
             last.set = replica_set(extent)?;
@@ -180,13 +180,13 @@ impl TailLog {
         Ok(())
     }
 
-    /// The number of the last extent, and how many bytes of it are taken.
+    /// The number of the last extent, and the bytes used in it.
     pub(crate) fn filling(&self) -> Option<(ExtentId, u64)> {
         self.last.as_ref().map(|last| (last.extent, self.end.at))
     }
 
-    /// Writes the record to all copies and persists it, and with it the mark that all records before it were acknowledged. On
-    /// an error the log is as before.
+    /// Writes the record to all copies and persists it, together with the mark that all earlier records were acknowledged. An
+    /// error leaves the log as it was.
     ///
     /// # Panics
     /// If the record does not fit.
@@ -225,7 +225,7 @@ impl TailLog {
         Ok(())
     }
 
-    /// Makes the log one that ends where it does, durably, if records behind its end are given up. May be done again.
+    /// Durably removes the records after the log's end, if these are given up. May be repeated.
     pub(crate) fn cut(&mut self, method: &Method) -> Result<(), ReplicationError> {
         let (at, sequence) = (self.end.at, self.end.sequence);
         if let Some(Last { head, set, .. }) = &mut self.last

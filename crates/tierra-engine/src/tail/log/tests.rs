@@ -1,5 +1,5 @@
-//! The log's promises: every committed record comes back, a torn end is no error, damage before
-//! the end is, and so is the loss of anything that was acknowledged but the newest record.
+//! The log's promises: every committed record is read back, and a torn end is no error. Damage before the end is an error, and so
+//! is the loss of any acknowledged record except the newest.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn record(numbers: std::ops::Range<i32>) -> Record {
     Record::new(numbers.len() as u32, |out| encode(&rows(numbers), out)).unwrap()
 }
 
-/// The version of the manifest that named the log first, which is the one that its first records follow.
+/// The version of the manifest that first named the log, which its first records follow.
 const VERSION: u64 = 9;
 /// The last commit before the first record.
 const COMMIT: u64 = 40;
@@ -56,7 +56,7 @@ fn log_bytes() -> (Vec<u8>, Vec<usize>) {
     (bytes, starts)
 }
 
-/// The same, once something else was done to the log; and the log.
+/// The same after `then` has changed the log; and the log.
 fn logged(then: impl FnOnce(&mut TailLog)) -> (Vec<u8>, Vec<usize>, TailLog) {
     let dir = tempfile::tempdir().unwrap();
     let pool = Pool::create(&dir.path().join("pool"), &PoolOptions::default()).unwrap();
@@ -93,14 +93,14 @@ fn named(tail: &TailEntry) -> Named<'_> {
     }
 }
 
-/// The first number of each record, and the sequence number that comes next.
+/// The first number of each record, and the next sequence number.
 fn read(bytes: &[u8]) -> Result<(Vec<i32>, u64), LogError> {
     let (numbers, next, repairs) = read_copies(&[bytes])?;
     assert_eq!(repairs, []);
     Ok((numbers, next))
 }
 
-/// The same of several copies, and what is wrong in which.
+/// The same for several copies, and which of them are wrong.
 fn read_copies(copies: &[&[u8]]) -> Result<(Vec<i32>, u64, Vec<LogRepair>), LogError> {
     let tail = TailEntry {
         first_sequence: 100,
@@ -141,7 +141,7 @@ fn a_commit_of_a_number_that_nothing_counted_to_is_refused() {
 fn committed_records_come_back() {
     let (bytes, _) = log_bytes();
     assert_eq!(read(&bytes).unwrap(), ((0..10).collect(), 110));
-    // An extent without its first line is none that a manifest has named.
+    // No manifest has named an extent without its first line.
     for bytes in [&[0; 4096][..], &[]] {
         assert!(matches!(
             read(bytes),
@@ -203,7 +203,7 @@ fn damage_before_the_end_is_reported_wherever_it_is() {
     }
 }
 
-/// Each record is there as long as one copy has it, and what the others have instead is told.
+/// A record is read as long as one copy has it, and the differing copies are reported.
 #[test]
 fn a_record_that_one_copy_has_is_there() {
     let (bytes, starts) = log_bytes();
@@ -237,7 +237,7 @@ fn a_record_that_one_copy_has_is_there() {
     stale[starts[4]..].fill(0);
     let (numbers, _, repairs) = read_copies(&[&stale, &bytes]).unwrap();
     assert_eq!((numbers.len(), repairs.len()), (10, 6));
-    // A record that none has, and later ones follow in one of them.
+    // A record that no copy has, followed by later ones in one copy.
     first[starts[1] + 3] ^= 1;
     match read_copies(&[&first, &second]) {
         Err(LogError::Damaged { sequence: 101, .. }) => {}
@@ -309,7 +309,7 @@ fn what_is_unknown_is_named() {
     }
 }
 
-/// Zeros from any record to the end: what was acknowledged is missed, but for the newest record as long as it is not marked.
+/// Zeros from any record to the end: the loss of acknowledged records is detected, except the newest while it is not marked.
 #[test]
 fn records_do_not_vanish() {
     let marked = |log: &mut TailLog| {
@@ -333,7 +333,7 @@ fn records_do_not_vanish() {
                 other => panic!("zeros from record {record}: {other:?}"),
             }
         }
-        // Any byte of any record, whatever it was; padding belongs to none.
+        // Any changed byte of any record; padding belongs to none.
         let end = if is_marked { 10 } else { 9 };
         for record in 0..end {
             let payload = u32::from_le_bytes(bytes[starts[record] + 8..][..4].try_into().unwrap());
@@ -348,7 +348,7 @@ fn records_do_not_vanish() {
                 }
             }
         }
-        // Nor does the line that says how many there are.
+        // Nor does the line with their number.
         for at in 0..64 {
             let mut flipped = bytes.clone();
             flipped[at] ^= 4;
@@ -357,7 +357,7 @@ fn records_do_not_vanish() {
     }
 }
 
-/// What the manifest says was reached is missed, whatever became of the extent.
+/// The loss of records that the manifest counts is detected, regardless of the extent's state.
 #[test]
 fn a_manifest_knows_how_far_its_logs_went() {
     let (bytes, starts) = log_bytes();
@@ -380,7 +380,7 @@ fn a_manifest_knows_how_far_its_logs_went() {
     ));
 }
 
-/// A record is behind the one that it was written behind, and of the manifest that was read or of one before.
+/// A record is chained to the one before it, and follows the manifest that was read or an earlier one.
 #[test]
 fn records_are_chained_and_follow_a_manifest() {
     let (bytes, starts) = log_bytes();
@@ -407,7 +407,7 @@ fn records_are_chained_and_follow_a_manifest() {
         }
     ));
     assert!(sealed(&|line| line[32] = VERSION as u8 - 1).is_ok());
-    // Who goes back gives up the records from the first that follows a newer one on.
+    // Going back gives up all records from the first one that follows a newer manifest.
     let tail = TailEntry {
         first_sequence: 100,
         reached: 100,
@@ -423,7 +423,7 @@ fn records_are_chained_and_follow_a_manifest() {
     assert_eq!((read.end.sequence, read.end.given_up), (100, 10));
 }
 
-/// What can be copied out of a log of which a record is damaged, and how many there were.
+/// The records that can be salvaged from a log with a damaged one, and how many there were.
 #[test]
 fn whole_records_behind_a_damaged_one_are_found() {
     let (mut bytes, starts) = log_bytes();
@@ -444,8 +444,8 @@ fn whole_records_behind_a_damaged_one_are_found() {
     }
 }
 
-/// Records of format version 1 stay readable, whatever writes the newest ones. `TIERRA_BLESS=1`
-/// writes the file, for a new version.
+/// Records of format version 1 stay readable by every later writer's version. `TIERRA_BLESS=1` writes the file, for a new
+/// version.
 #[test]
 fn old_logs_stay_readable() {
     let path = "tests/golden/tail-log-1.bin";
@@ -472,7 +472,7 @@ fn payloads_that_lie_are_errors() {
         for value in [0, 1, 0x7f, 0xff] {
             let mut changed = whole.clone();
             changed[at] = value;
-            // No panic; rows that are still well formed are none of its business, the checksum is.
+            // No panic. Changed rows may still be well-formed: detecting that is the checksum's task.
             let _ = decode(&schema(), &Buffer::from(changed));
         }
     }

@@ -1,12 +1,12 @@
 //! The mover: a thread that gives near copies to what is read most, and takes them from what is read least.
 //!
-//! As long as there is room, everything is copied near when it is committed or opened. Once there is none, rounds decide: what
-//! was read of each object since the round before is weighed with what far memory costs more, here and now
-//! ([`tierra_memory::placement`]), and those exchanges are made that pay. The writer publishes them; snapshots keep the copies that
-//! they read, and the room of these is there when the last of them is gone. Copying takes a tenth of the thread's time: if
-//! others keep memory or processors busy, it takes longer, and the pauses with it, so that less is moved.
+//! As long as there is room, everything is copied near when it is committed or opened. After that, rounds decide: the reads of
+//! each object since the previous round are weighted by the extra cost of far memory, measured on this machine
+//! ([`tierra_memory::placement`]), and exchanges that pay are made. The writer publishes them. Snapshots keep the copies that
+//! they read; the room of these is free when the last such snapshot is dropped. Copying takes a tenth of the thread's time: if
+//! memory or processors are busy, copying and the pauses take longer, so that less is moved.
 //!
-//! Invariant: what is read is the same before and after; a database that nobody reads moves nothing.
+//! Invariant: moving changes no result, and without reads nothing is moved.
 
 #[cfg(test)]
 mod tests;
@@ -31,18 +31,18 @@ use crate::table::requests::{Request, Requests};
 use crate::table::version::TableVersion;
 use crate::tiering::objects::{CopyError, objects};
 
-/// From one round to the next, if something was read; up to [`IDLE_MOST`] times as long if nothing was.
+/// The time between rounds if something was read; up to [`IDLE_MOST`] times as long if nothing was.
 const ROUND: Duration = Duration::from_secs(1);
 const IDLE_MOST: u32 = 16;
-/// Bytes that come near in a round, unless one object has more.
+/// The most bytes copied near in a round, unless one object has more.
 const ROUND_BYTES: u64 = 64 << 20;
-/// Of its time the thread copies one part in so many.
+/// The thread copies for one part in this many of its time.
 const COPYING_PART: u32 = 10;
-/// What far memory costs is measured again after this time.
+/// The cost of far memory is measured again after this time.
 const COSTS_LAST: Duration = Duration::from_secs(600);
-/// Objects that are read for that.
+/// Objects that are read for that measurement.
 const MEASURED_OBJECTS: usize = 64;
-/// Near memory that is read where nothing has a copy to compare with.
+/// Near memory that is read for the comparison if no object has a near copy.
 const MEASURED_BYTES: usize = 16 << 20;
 
 /// A handle of the thread.
@@ -55,7 +55,7 @@ pub(crate) struct Mover {
 #[derive(Debug, Default)]
 struct Shared {
     closing: AtomicBool,
-    /// Held by who changes the above, so that nobody sleeps over it.
+    /// Held while the fields above change, so that no wakeup is lost.
     sleeping: Mutex<()>,
     wake: Condvar,
 }
@@ -65,7 +65,7 @@ impl Shared {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// Waits as long, or until the database closes; whether it is still open.
+    /// Waits for this time, or until the database closes; returns whether it is still open.
     fn pause(&self, time: Duration) -> bool {
         let sleeping = self.sleeping.lock();
         let sleeping = sleeping.unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +78,7 @@ impl Shared {
 }
 
 impl Mover {
-    /// Starts the thread. Without one, what has a near copy keeps it.
+    /// Starts the thread. Without it, near copies stay where they are.
     pub(crate) fn start(storage: Arc<Storage>, requests: Requests, catalog: Arc<Catalog>) -> Self {
         let shared = Arc::<Shared>::default();
         let (mut rounds, of_thread) = (Rounds::new(storage, requests, catalog), shared.clone());
@@ -111,24 +111,24 @@ impl Mover {
     }
 }
 
-/// What the thread knows from round to round.
+/// The thread's state between rounds.
 pub(crate) struct Rounds {
     storage: Arc<Storage>,
     requests: Requests,
     catalog: Arc<Catalog>,
     costs: Option<Measured>,
-    /// Chunks that cannot be copied, for no copy of them is whole.
+    /// Chunks that cannot be copied, because no copy of them is whole.
     unreadable: HashSet<(ExtentId, u64)>,
 }
 
-/// What far memory costs, and when, and under which emulation that was.
+/// The cost of far memory, when it was measured, and under which emulation.
 struct Measured {
     costs: Costs,
     far: Option<FarMemory>,
     at: Instant,
 }
 
-/// An exchange that is to be made, by names: nothing of it is kept alive.
+/// An exchange to be made, by names, which keep nothing alive.
 #[derive(Default)]
 struct Move {
     near: Option<(usize, ObjectName)>,
@@ -156,11 +156,11 @@ impl Rounds {
             self.storage.wait_for_tests();
             if !self.has_news() {
                 wait = (wait * 2).min(ROUND * IDLE_MOST);
-                // Time in which nobody reads does not tell what is read no more.
+                // A time without any reads does not show what is no longer read.
                 last = Instant::now();
                 continue;
             }
-            // Within a longer wait it may have begun to be read just now.
+            // Within a longer wait, reads may have begun only just now.
             let most = if wait > ROUND { ROUND } else { Duration::MAX };
             wait = ROUND;
             let Some(costs) = self.costs() else { continue };
@@ -181,8 +181,8 @@ impl Rounds {
         })
     }
 
-    /// One round, `elapsed` after the one before; how many objects came near. `pause` is told how long copying took since it was
-    /// called last, and says whether to go on.
+    /// Runs one round, `elapsed` after the previous one; returns how many objects were copied near. `pause` receives the time
+    /// that copying took since its last call, and returns whether to continue.
     pub(crate) fn round(
         &mut self,
         costs: &Costs,
@@ -220,10 +220,10 @@ impl Rounds {
         Ok(count)
     }
 
-    /// What is to be moved now.
+    /// The exchanges to be made now.
     fn moves(&self, tables: &[Arc<Table>], costs: &Costs, elapsed: Duration) -> Vec<Move> {
         let versions: Vec<Arc<TableVersion>> = tables.iter().map(|table| table.current()).collect();
-        // Once and for all: what a reader gives up meanwhile would be missing from a second look.
+        // Collected once: a second look would miss what a reader gives up meanwhile.
         let all = versions.iter().enumerate();
         let all = all.flat_map(|(table, version)| objects(version).map(move |it| (table, it)));
         let all: Vec<_> = all.collect();
@@ -244,7 +244,7 @@ impl Rounds {
             };
             candidates.push(candidate);
         }
-        // What snapshots still hold of copies that were taken away is free as soon as they end.
+        // Removed copies that snapshots still hold count as free: they are freed when the snapshots end.
         let free_bytes = self.storage.near.limit().saturating_sub(near_bytes);
         let mut left = ROUND_BYTES;
         let exchanges = exchanges(&candidates, free_bytes, costs);
@@ -259,7 +259,7 @@ impl Rounds {
         if exchanges.is_empty() {
             return Vec::new();
         }
-        // By candidate: the move it belongs to, and whether it comes.
+        // By candidate: the move it belongs to, and whether it becomes near.
         let mut roles = vec![None; candidates.len()];
         for (number, exchange) in exchanges.iter().enumerate() {
             roles[exchange.near] = Some((number, true));
@@ -282,7 +282,7 @@ impl Rounds {
         moves
     }
 
-    /// A near copy of an object that is still there.
+    /// A near copy of an object that still exists.
     fn copy(
         &mut self,
         table: &Arc<Table>,
@@ -302,7 +302,7 @@ impl Rounds {
                 None
             }
             Err(CopyError::Chunk(error)) => {
-                // The chunk was opened before; what can be read of it is.
+                // The chunk is open already; its readable blocks can be read.
                 tracing::warn!(table = %table.spec().name, %error, "a chunk is damaged: no near copy of it was made");
                 if let ObjectName::Chunk { place, .. } = name {
                     self.unreadable.insert(*place);
@@ -329,7 +329,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// What far memory costs more than near, measured where tables lie; nothing where there is too little to measure.
+    /// The extra cost of far memory over near, measured where tables lie; `None` if there is too little to measure.
     fn costs(&mut self) -> Option<Costs> {
         let far = emulation::current();
         let is_known = |known: &&Measured| known.far == far && known.at.elapsed() < COSTS_LAST;

@@ -1,5 +1,5 @@
-//! What rounds of the mover promise: what is read most comes near and what is not goes, answers stay, and where all is read alike
-//! nothing goes on moving. Costs and times are told, not taken from a clock.
+//! The promises of the mover's rounds: what is read most becomes near and the rest does not, answers stay the same, and if
+//! everything is read alike nothing keeps moving. Costs and times are given, not measured.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::{ColumnSpec, Database, DatabaseOptions, RowId, ScanSpec, Snapshot, Ta
 const COLUMNS: usize = 20;
 const SEGMENTS: usize = 6;
 const ROWS: usize = 4096;
-/// Far memory that takes some times as long as near.
+/// Far memory that is several times slower than near.
 const COSTS: Costs = Costs {
     streamed_ns: 20.0,
     looked_up_ns: 50.0,
@@ -38,7 +38,7 @@ struct Moved {
 }
 
 impl Moved {
-    /// A table of which a part of the bytes has room near.
+    /// A table of which near memory can hold this percentage of the bytes.
     fn new(dir: &tempfile::TempDir, percent: usize, spec: impl Fn(usize) -> ColumnSpec) -> Self {
         let stored_bytes = COLUMNS * SEGMENTS * ROWS * 8;
         let options = DatabaseOptions {
@@ -77,7 +77,7 @@ impl Moved {
         }
     }
 
-    /// A second later: how many objects came near.
+    /// Runs a round one second later; returns how many objects were copied near.
     fn round(&mut self) -> usize {
         let moved = self.rounds.round(&COSTS, Duration::from_secs(1), |_| true);
         let near = &self.table.storage().near;
@@ -85,7 +85,7 @@ impl Moved {
         moved.unwrap()
     }
 
-    /// The part of a column's bytes that is near.
+    /// The share of a column's bytes that is near.
     fn near(&self, column: usize) -> f64 {
         let placements = self.database.placements();
         let of_column = &placements[column];
@@ -97,7 +97,7 @@ fn plain(column: usize) -> ColumnSpec {
     ColumnSpec::new(format!("c{column}"), LogicalType::BigInt).not_null()
 }
 
-/// Reads columns as a query would, and checks what it reads.
+/// Reads columns as a query would, and checks the values.
 fn scan(snapshot: &Snapshot, columns: &[usize]) {
     let spec = ScanSpec {
         projection: columns.to_vec(),
@@ -166,7 +166,7 @@ fn rows_that_are_looked_up_bring_their_columns_near_and_what_went_rests() {
     let mut moved = Moved::new(&dir, 11, plain);
     let table = moved.table.clone();
     let _held = table.storage().held_by_test.lock().unwrap();
-    // After how many rounds columns are near of which rows are looked up.
+    // The number of rounds until columns are near whose rows are looked up.
     let mut rounds_until_near = |columns: [usize; 2]| {
         let projection = moved.table.projection(&columns);
         let is_near = |moved: &Moved| columns.iter().all(|column| moved.near(*column) > 0.99);
@@ -211,7 +211,7 @@ fn wishes_come_first_and_a_snapshot_that_reads_a_copy_keeps_its_room() {
     let mut moved = Moved::new(&dir, 11, wish);
     let table = moved.table.clone();
     let _held = table.storage().held_by_test.lock().unwrap();
-    // What was copied first has the room that later segments' columns wish for.
+    // The first copies occupy room that later segments' columns request.
     assert!(moved.near(1) < 1.0);
     assert_eq!(moved.round(), SEGMENTS - 1);
     assert_eq!((moved.near(0), moved.near(1)), (0.0, 1.0));
@@ -223,7 +223,7 @@ fn wishes_come_first_and_a_snapshot_that_reads_a_copy_keeps_its_room() {
         assert!(moved.table.storage().near.used() <= used);
     }
     assert_eq!((moved.near(0), moved.near(1)), (0.0, 1.0));
-    // The old snapshot had all the room.
+    // The old snapshot held all the room.
     assert!(moved.near(7) < 1.0, "{:?}", moved.database.placements());
     scan(&old, &[1, 2]);
     drop(old);
@@ -242,7 +242,7 @@ fn a_pause_is_no_copying_and_may_end_a_round() {
     let table = moved.table.clone();
     let _held = table.storage().held_by_test.lock().unwrap();
     let second = Duration::from_secs(1);
-    // Until the columns that are read would come near.
+    // Until the columns that are read would become near.
     let mut told = Vec::new();
     while told.is_empty() {
         scan(&moved.table.snapshot(), &[3, 9, 14, 19]);

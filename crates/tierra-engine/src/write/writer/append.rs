@@ -1,4 +1,4 @@
-//! Rows go to the tail: into its log, then into its near arrays.
+//! Appends rows to the tail: into its log, then into its near arrays.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use crate::table::requests::Append;
 use crate::table::version::TableVersion;
 use crate::tail::{Commit, Record, TailLog};
 
-/// Times that an append is tried again with another log because pages of its log were lost.
+/// Retries of an append with another log after pages of its log were lost.
 const APPEND_TRIES_MOST: usize = 4;
-/// A tail with more bytes logged is sealed before the next append.
+/// The most bytes a tail logs: an append that would exceed them seals the tail first.
 const TAIL_MOST_BYTES: u64 = 256 << 20;
 
 impl Writer {
@@ -43,7 +43,7 @@ impl Writer {
             {
                 break;
             }
-            // The log's pages were lost: the rows before are in near memory, and another log begins.
+            // The log's pages were lost. The earlier rows are also in near memory; they move to a segment, and a new log begins.
             self.storage.note_losses();
             self.leave_log(&table)?;
             appended = self.append_rows(&table, &batch, &mut record, keys.as_deref());
@@ -66,7 +66,7 @@ impl Writer {
             (Some(key), Some(hashes)) => Some(key.extend(table, &current, batch, hashes, row_id)?),
             _ => None,
         };
-        // Before anything is written: an append that cannot be shown must not be durable.
+        // Before anything is written: rows that cannot be made visible must not be durable.
         let tail = current.tail.push(batch.clone(), record.len_bytes());
         let tail = tail.map_err(|source| InputError::Arrow {
             table: name(),
@@ -90,7 +90,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a record: with it the rows are committed.
+    /// Writes a record, which commits the rows.
     fn write(&mut self, table: &Table, record: &mut Record) -> Result<(), StorageError> {
         self.make_room(table, record)?;
         let Err(error) = self.log_record(table, record)? else {
@@ -99,7 +99,7 @@ impl Writer {
         if !self.lose_failed_tiers() {
             return Err(error.into());
         }
-        // One of the copies cannot be written any more: the record goes to the others.
+        // One copy can no longer be written: the record goes to the others.
         let mut next = self.published.manifest().clone();
         next.lineage.push(lineage_mark());
         self.publish(next, Vec::new())?;
@@ -107,7 +107,7 @@ impl Writer {
         Ok(self.log_record(table, record)??)
     }
 
-    /// Writes a record to the log as it is, which has room for it.
+    /// Writes a record to the current log, which has room for it.
     fn log_record(
         &mut self,
         table: &Table,
@@ -123,7 +123,7 @@ impl Writer {
         Ok(appended)
     }
 
-    /// What the next record or publication is.
+    /// The number and epoch of the next record or publication.
     fn next_commit(&self) -> Commit {
         Commit {
             number: self.commit + 1,
@@ -131,13 +131,13 @@ impl Writer {
         }
     }
 
-    /// Writes the first record of a table that was begun, and then the manifest that names both.
+    /// Writes the first record of a table that was begun, then the manifest that names the table and its log.
     fn write_first(&mut self, table: &Table, record: &mut Record) -> Result<TailLog, StorageError> {
         let mut entry = TableEntry::clone(&*self.entry(table)?);
         let mut log = TailLog::starting_at(entry.tail.first_sequence);
         let (extent, added) = self.new_extent(table, &log, record)?;
         log.continue_in(added, &extent)?;
-        // The publication commits both: the record has its number.
+        // The publication commits both, so the record has its number.
         log.append(&self.storage.log_method, record, self.next_commit())?;
         entry.tail.logs.push(added);
         entry.tail.reached = log.next_sequence();
@@ -147,7 +147,7 @@ impl Writer {
         Ok(log)
     }
 
-    /// Adds an extent to the log where the record does not fit the last one.
+    /// Adds an extent to the log if the record does not fit into the last one.
     fn make_room(&mut self, table: &Table, record: &Record) -> Result<(), StorageError> {
         let log = self.logs.get(&table.id()).ok_or(StorageError::Closed)?;
         if log.fits(record) {
@@ -158,7 +158,7 @@ impl Writer {
         entry.tail.logs.push(added);
         let next = self.published.with_table(entry);
         self.publish(next, vec![extent])?;
-        // With the copies that it has now: a tier may have been lost.
+        // Uses the copies that the extent has now: a tier may have been lost.
         let extent = self.published.extent(added.extent);
         if let (Some(log), Some(extent)) = (self.logs.get_mut(&table.id()), extent) {
             log.continue_in(added, extent)?;
@@ -166,7 +166,7 @@ impl Writer {
         Ok(())
     }
 
-    /// An empty extent for a log, in which the record finds room, as the next manifest is to name it.
+    /// An empty extent for a log with room for the record, and its entry for the next manifest.
     fn new_extent(
         &self,
         table: &Table,
@@ -179,7 +179,7 @@ impl Writer {
             .storage
             .allocate(&placement.everywhere(), len_bytes, owner)?;
         let extent = writer.finish_log()?;
-        // No manifest before the next one had this version, so no record bears this epoch.
+        // Only the next manifest has this version, so no record bears this epoch yet.
         let epoch = self.published.manifest().version + 1;
         let added = LogEntry {
             extent: extent.id(),
@@ -189,7 +189,7 @@ impl Writer {
         Ok((extent, added))
     }
 
-    /// Forgets the log of a tail that was sealed: the next record starts a new one.
+    /// Forgets the log of a sealed tail: the next record starts a new one.
     pub(super) fn restart_log(&mut self, table: &Arc<Table>, sequence: u64) {
         self.logs.insert(table.id(), TailLog::starting_at(sequence));
     }

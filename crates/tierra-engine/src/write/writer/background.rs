@@ -1,9 +1,8 @@
-//! Work that the writer has done by another thread, because appends would wait for it.
+//! Background work of the writer, done by another thread so that appends do not wait for it.
 //!
-//! Tasks are done one after the other, in the order in which they were asked for: indexes are built, then
-//! copied near, and a caller that asked to wait is answered once all before it is done. A *job* is the part of
-//! a task that takes time: it reads what is immutable and writes what nobody names yet. What it has made
-//! comes back to the writer, which publishes it, or lets it go if the table has changed too much meanwhile.
+//! Tasks are done in the order of the requests: indexes are built, then copied near, and a caller that waits is answered once all
+//! earlier tasks are done. A *job* is the slow part of a task: it reads immutable data and writes what no manifest names yet. The
+//! writer publishes its result, or drops it if the table has changed too much meanwhile.
 //!
 //! Invariant: at most one job runs, and none outlives the writer.
 
@@ -20,15 +19,15 @@ use crate::table::Table;
 use crate::table::requests::{Request, Requests};
 use crate::table::version::TableVersion;
 
-/// What is to be done in the background.
+/// A background task.
 pub(super) enum Task {
-    /// Build what is missing of a table's indexes.
+    /// Builds the missing parts of a table's indexes.
     Index(Arc<Table>),
-    /// Copy the parts of a table's indexes near.
+    /// Copies the parts of a table's indexes near.
     CopyIndexes(Arc<Table>),
-    /// Build the index of a version's keys.
+    /// Builds a version's key index.
     Keys(Arc<Table>, Arc<TableVersion>),
-    /// Tell that everything before is done.
+    /// Signals that all earlier tasks are done.
     Answer(SyncSender<()>),
 }
 
@@ -40,7 +39,7 @@ impl Task {
         }
     }
 
-    /// Whether it does not matter which of the two comes first.
+    /// Whether the two tasks may run in either order.
     fn is_independent_of(&self, other: &Task) -> bool {
         match (self.table(), other.table()) {
             (Some(a), Some(b)) => !Arc::ptr_eq(a, b),
@@ -49,16 +48,16 @@ impl Task {
     }
 }
 
-/// The tasks of a writer.
+/// A writer's tasks.
 #[derive(Default)]
 pub(super) struct Background {
-    /// The first is under way if a job runs.
+    /// The first one is in progress if a job runs.
     tasks: VecDeque<Task>,
     job: Option<JoinHandle<Ended>>,
 }
 
 impl Background {
-    /// Asks for a task, unless the same is asked for already and not begun.
+    /// Adds a task, unless the same one is queued and not begun.
     pub(super) fn push(&mut self, task: Task) {
         let waiting = self.tasks.iter().skip(1).rev();
         let mut dependent = waiting.skip_while(|other| task.is_independent_of(other));
@@ -70,23 +69,22 @@ impl Background {
         }
     }
 
-    /// Asks for a task that is to be done next.
+    /// Adds a task to be done next.
     pub(super) fn push_front(&mut self, task: Task) {
         self.tasks.push_front(task);
     }
 
-    /// The task to begin or to go on with; `None` while a job runs.
+    /// The task to begin or to continue; `None` while a job runs.
     pub(super) fn next(&self) -> Option<&Task> {
         self.tasks.front().filter(|_| self.job.is_none())
     }
 
-    /// The task is done.
+    /// Removes the first task, which is done.
     pub(super) fn pop(&mut self) -> Option<Task> {
         self.tasks.pop_front()
     }
 
-    /// Has another thread run `job` and tell the writer when it is over; what came of it if there is no
-    /// thread.
+    /// Runs `job` on another thread, which tells the writer when the job is over. Returns the result if no thread can be started.
     pub(super) fn start(
         &mut self,
         storage: &Arc<Storage>,
@@ -97,7 +95,7 @@ impl Background {
         let run = job.clone();
         let thread = std::thread::Builder::new().name("tierra-index".to_owned());
         let spawned = thread.spawn(move || {
-            // A panic is a bug, and must not keep those waiting who asked for it.
+            // A panic is a bug, and must not keep callers waiting for the job.
             let made = catch_unwind(AssertUnwindSafe(|| run.run(&storage)));
             let made = made.unwrap_or_else(|_| Made::Nothing {
                 why: "one panicked".to_owned(),
@@ -119,9 +117,9 @@ impl Background {
         }
     }
 
-    /// What came of the job, which has ended.
+    /// The result of the job that has ended.
     pub(super) fn ended(&mut self) -> Option<Ended> {
-        // It has told that it is over, and catches its panics.
+        // The thread has reported its end, and catches its panics.
         self.job.take()?.join().ok()
     }
 }
@@ -166,7 +164,7 @@ mod tests {
         Database::create(&dir.path().join("db"), &options).unwrap()
     }
 
-    /// One segment more.
+    /// Loads one more segment.
     fn load(table: &Arc<Table>, numbers: std::ops::Range<i32>) {
         table.append(&[rows(table, numbers)]).unwrap();
         table.seal().unwrap();
@@ -190,7 +188,7 @@ mod tests {
         assert_eq!((snapshot.rows(), snapshot.indexed_rows(0)), (5020, 5010));
     }
 
-    /// As after a kill right after a commit: what nobody has built yet is built when the database is opened.
+    /// As after a kill right after a commit: the next open builds what is missing.
     #[test]
     fn what_was_to_be_built_is_built_by_the_next_process() {
         let dir = tempfile::tempdir().unwrap();
@@ -207,7 +205,7 @@ mod tests {
         };
         let table = database.create_table(spec).unwrap();
         let held = table.storage().held_by_test.lock().unwrap();
-        // Not in the order of the keys, so that nothing comes with the segment.
+        // Not in key order, so that the segment brings no run of its own.
         let numbers = Int32Array::from_iter_values((0..5000).rev());
         let batch = RecordBatch::try_new(table.schema(), vec![Arc::new(numbers)]).unwrap();
         table.append(&[batch]).unwrap();
@@ -235,7 +233,7 @@ mod tests {
         let table = table(&database, "t");
         let held = table.storage().held_by_test.lock().unwrap();
         load(&table, 5000..10_000);
-        // A job may wait by now that has looked at these codes.
+        // A job that has read these codes may be waiting by now.
         load(&table, 0..5000);
         table.merge_dictionaries().unwrap();
         assert_eq!(table.snapshot().indexed_rows(0), 0);
@@ -282,13 +280,13 @@ mod tests {
         let (index, copy) = (Task::Index, Task::CopyIndexes);
         for (task, tasks) in [
             (index(a.clone()), 1),
-            // The first may be under way.
+            // The first task may be in progress.
             (index(a.clone()), 2),
             (index(a.clone()), 2),
             (index(b.clone()), 3),
             (index(a.clone()), 3),
             (copy(a.clone()), 4),
-            // What it builds would not be copied by the one before.
+            // An earlier copy task would miss what this task builds.
             (index(a.clone()), 5),
             (copy(b.clone()), 6),
             (copy(a), 7),

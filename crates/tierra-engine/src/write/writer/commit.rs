@@ -1,7 +1,7 @@
-//! Segments become part of a table: those of a load, or the one that a full tail becomes.
+//! Commits segments: those of a load, or the one that a full tail becomes.
 //!
-//! Invariant: one manifest carries all of it, segments, dictionary images and the tail's new start;
-//! before it nothing is visible, after it everything.
+//! Invariant: one manifest carries everything: segments, dictionary images and the tail's new start. Before it nothing is
+//! visible, after it everything.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +20,7 @@ use crate::write::column_source::Batches;
 use crate::write::encode::encode_segments;
 
 impl Writer {
-    /// Publishes a load. One that fails leaves no codes in the dictionaries, either.
+    /// Publishes a load. A failed load leaves no codes in the dictionaries.
     pub(super) fn commit_load(&mut self, mut load: Load) -> Result<(), LoadError> {
         let (table, pass) = (load.table.clone(), load.pass.take());
         let committed = self.commit_rows(load);
@@ -69,7 +69,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The tail becomes a segment. Its rows keep their ids.
+    /// Seals the tail into a segment. Its rows keep their ids.
     pub(super) fn seal(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
         let mut entry = TableEntry::clone(&*self.entry(table)?);
         let current = table.current();
@@ -122,8 +122,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Publishes a manifest in which the table has `segments`, images of all dictionary values
-    /// that they use, and perhaps a run of their keys. Returns the dictionaries as of now.
+    /// Publishes a manifest that gives the table `segments`, images of all dictionary values that they use, and, if given, a run
+    /// of their keys. Returns the current dictionaries.
     fn commit_segments(
         &mut self,
         table: &Arc<Table>,

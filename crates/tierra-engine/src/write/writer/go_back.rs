@@ -1,7 +1,7 @@
-//! Back to an older version of the database, on purpose, because the newest is lost.
+//! Goes back to an older version of the database, on request, because the newest is lost.
 //!
-//! Invariant: the logs end where that version's records do before a manifest is published that counts on from it, so that no record of
-//! what was given up is ever taken for one of what follows. Interrupted, it can be done again.
+//! Invariant: the logs are cut where that version's records end before a manifest is published that continues from it. So no
+//! record that was given up is ever taken for a later one. After an interruption it can be done again.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::error::OpenError;
 use crate::manifest::lineage_mark;
 
 impl Writer {
-    /// Tables of whose logs records are given up, and how many.
+    /// Tables with records that are given up, and their number.
     pub(crate) fn given_up(&self) -> Vec<(String, u64)> {
         let tables = self.published.manifest().tables.iter();
         let given_up = tables.filter_map(|table| {
@@ -20,7 +20,7 @@ impl Writer {
         given_up.collect()
     }
 
-    /// Gives up what came after the version that was read.
+    /// Gives up everything after the version that was read.
     pub(crate) fn go_back(&mut self, dir: &Path) -> Result<(), OpenError> {
         let failed = |source| OpenError::GoBack {
             dir: dir.to_owned(),
@@ -31,7 +31,7 @@ impl Writer {
             cut.map_err(|error| failed(error.into()))?;
         }
         let mut next = self.published.manifest().clone();
-        // Tiers that are not there may have what is given up: they are not to be joined with this.
+        // Missing tiers may hold what is given up: the mark keeps them from being joined with this state.
         next.lineage.push(lineage_mark());
         self.publish(next, Vec::new()).map_err(failed)?;
         self.note_lineage().map_err(failed)

@@ -1,14 +1,12 @@
-//! Inverted indexes follow the segments: parts are built in the background after a commit, joined,
-//! built anew after a dictionary merge, and again where they turn out to be damaged.
+//! Builds inverted indexes after commits: parts are built in the background, joined, and rebuilt after a dictionary merge or when
+//! they turn out to be damaged.
 //!
-//! A part is joined with the one before it while that has at most twice as many rows, and both together
-//! not too many for one; so a table has logarithmically many, and a row is indexed again
-//! logarithmically often. A part is built by a thread of its own ([`super::background`]), of segments and
-//! a dictionary that never change, while the writer goes on.
+//! A part is joined with the one before it if that has at most twice as many rows and both are not too large for one part. So a
+//! table has logarithmically many parts, and each row is indexed again logarithmically often. A thread ([`super::background`])
+//! builds a part from immutable segments and an immutable dictionary, while the writer goes on.
 //!
-//! Invariant: copy on write. One manifest names the new part instead of those that it replaces; until
-//! then, and where there is none, rows are scanned. A part whose codes are not those of the column any
-//! more is never named.
+//! Invariant: copy on write. One manifest names the new part instead of those that it replaces. Rows without a part are scanned.
+//! A part whose codes are not the column's current ones is never named.
 
 use std::sync::Arc;
 
@@ -29,7 +27,7 @@ use crate::table::version::TableVersion;
 use crate::tiering::objects::{self, Object};
 
 impl Writer {
-    /// Has a table's indexes built, and copied near, in the background.
+    /// Builds a table's indexes and copies them near, in the background.
     pub(super) fn index_in_background(&mut self, table: &Arc<Table>) {
         if table.has_indexes() {
             self.background.push(Task::Index(table.clone()));
@@ -37,7 +35,7 @@ impl Writer {
         }
     }
 
-    /// Begins the next task, or the next job of the one that is under way.
+    /// Begins the next task, or the next job of the current one.
     pub(super) fn go_on_in_background(&mut self) {
         while !self.storage.is_closing()
             && let Some(task) = self.background.next()
@@ -61,7 +59,7 @@ impl Writer {
         }
     }
 
-    /// The next part to build of a table's indexes.
+    /// The next part to build for a table's indexes.
     fn next_part(&self, table: &Arc<Table>) -> Option<Job> {
         let current = table.current();
         table.check_alive().ok()?;
@@ -103,14 +101,14 @@ impl Writer {
         })
     }
 
-    /// Takes what the job that has ended made.
+    /// Takes the result of the job that has ended.
     pub(super) fn end_job(&mut self) {
         if let Some(ended) = self.background.ended() {
             self.publish_job(ended);
         }
     }
 
-    /// Makes what a job has made part of its table.
+    /// Makes a job's result part of its table.
     fn publish_job(&mut self, ended: Ended) {
         let Ended { job, made } = ended;
         let table = &job.table;
@@ -144,7 +142,7 @@ impl Writer {
             Work::Keys { .. } => {
                 self.background.pop();
                 if let Made::Keys(Err(error)) = made {
-                    // Whoever looks a key up next is told.
+                    // Later lookups return the error.
                     let table = &table.spec().name;
                     tracing::warn!(table, %error, "an index of keys could not be built");
                 }
@@ -158,7 +156,7 @@ impl Writer {
                     place(&self.storage, table, copied);
                 }
                 if damaged {
-                    // What is built a moment before it is copied is not read again.
+                    // Copied right after it was built, the part is not read again.
                     self.background.push_front(Task::CopyIndexes(table.clone()));
                     self.background.push_front(Task::Index(table.clone()));
                 }
@@ -166,8 +164,8 @@ impl Writer {
         }
     }
 
-    /// Whether a part that was built is in the codes, and its copies in the tiers, that its column has
-    /// now; if not, it is built again.
+    /// Whether a new part has the current codes of its column, and its copies in the column's current tiers; if not, it is built
+    /// again.
     fn is_of_now(&self, table: &Table, part: &InvertedPart, tier_ids: &[TierId]) -> bool {
         let (current, tiers) = (table.current(), self.storage.tiers());
         let now = current.dictionary(part.column());
@@ -177,7 +175,7 @@ impl Writer {
             && copies.all(|copy| tiers.get(copy.tier()).is_some())
     }
 
-    /// Names a part that was built.
+    /// Publishes a part that was built.
     fn publish_part(
         &mut self,
         table: &Arc<Table>,
@@ -199,13 +197,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Nobody waits for an index, and nothing is lost without one: rows are scanned.
+    /// Notes a failure. No request waits for an index, and without one no row is missed: rows are scanned.
     fn note_failure(&mut self, table: &Table, column: usize, generation: u64, error: StorageError) {
         let (id, name) = ((table.id(), column), &table.spec().name);
         match error {
             StorageError::Closed | StorageError::Dropped { .. } => {}
             StorageError::Scan(error) if let ScanError::Damaged { segment, .. } = *error => {
-                // Its rows stay without an index, all others need not.
+                // Only this segment's rows stay without an index.
                 self.unbuilt.leave_out(id, segment);
                 tracing::warn!(table = name, %error, "a segment could not be indexed");
             }
@@ -219,7 +217,7 @@ impl Writer {
     }
 }
 
-/// No run was made because there was no thread to do it, or it ended early.
+/// The error if no thread could be started for a run, or the thread ended early.
 fn no_thread(why: String) -> RunError {
     let source = PostingsError::Thread { why };
     let column = "the primary key".to_owned();

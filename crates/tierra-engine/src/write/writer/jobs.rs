@@ -1,6 +1,6 @@
-//! Work that takes time, done by a thread of its own: it reads what is immutable, and writes what no manifest names yet.
+//! Slow work, done by a separate thread: it reads immutable data and writes what no manifest names yet.
 //!
-//! Invariant: a job changes no table; the writer publishes what it made, or lets it go.
+//! Invariant: a job changes no table; the writer publishes its result or drops it.
 
 use std::sync::Arc;
 
@@ -22,36 +22,36 @@ use crate::tiering::objects::CopyError;
 
 /// A part with at most this many times the rows of the next one is joined with it.
 const JOINED_TIMES: usize = 2;
-/// Rows that one part covers at most: the time that building takes grows with their square.
+/// The most rows of a part: build time grows with their square.
 const PART_ROWS_MAX: usize = 1 << 28;
 
-/// A part that is to be built.
+/// A part to be built.
 pub(super) struct PartStep {
     segments: Vec<Arc<Segment>>,
     /// Parts that it replaces: their segments are among these.
     pub(super) replaced: Vec<Arc<InvertedPart>>,
 }
 
-/// What takes time, for a table.
+/// Slow work for a table.
 pub(super) struct Job {
     pub(super) table: Arc<Table>,
     pub(super) work: Work,
 }
 
 pub(super) enum Work {
-    /// Building a part of a column's index.
+    /// Builds a part of a column's index.
     Build {
         column: usize,
         dictionary: Arc<Dictionary>,
-        /// Where copies of it are to lie.
+        /// The tiers for its copies.
         tier_ids: Vec<TierId>,
         step: PartStep,
     },
-    /// Making a run of keys.
+    /// Makes a run of keys.
     Run(RunStep),
-    /// Copying parts and runs near, as far as the budget goes.
+    /// Copies parts and runs near, as far as the budget goes.
     Copy { indexes: Vec<ObjectName> },
-    /// Building what is near of the index of a version's keys.
+    /// Builds the near part of a version's key index.
     Keys { version: Arc<TableVersion> },
 }
 
@@ -61,16 +61,16 @@ pub(super) struct Ended {
     pub(super) made: Made,
 }
 
-/// What came of it.
+/// The result of a job.
 pub(super) enum Made {
     Part(Result<Arc<InvertedPart>, StorageError>),
     Run(Result<Arc<KeyRun>, RunError>),
     Copies {
         copied: Vec<NearChange>,
-        /// Whether something was given up.
+        /// Whether a damaged object was given up.
         damaged: bool,
     },
-    /// The version has its index of keys now, or why not.
+    /// The version has its key index now, or the reason why not.
     Keys(Result<(), StorageError>),
     /// The thread could not be started, or ended early.
     Nothing {
@@ -106,7 +106,7 @@ impl Job {
         }
     }
 
-    /// The index of a version's keys, unless it is built.
+    /// The job that builds a version's key index, unless it is built.
     pub(super) fn of_keys(table: &Arc<Table>, version: &Arc<TableVersion>) -> Option<Job> {
         let is_built = table.key().is_none_or(|key| key.built(version).is_some());
         (!is_built).then(|| Job {
@@ -119,8 +119,8 @@ impl Job {
 }
 
 impl PartStep {
-    /// The readable segments that no part covers, with those of the last parts as far as these are to be
-    /// joined; `None` where all are covered.
+    /// The readable segments that no part covers, with those of the last parts if these are to be joined; `None` if all are
+    /// covered.
     pub(super) fn next(
         version: &TableVersion,
         column: usize,
@@ -168,7 +168,7 @@ impl PartStep {
     }
 }
 
-/// Copies parts and runs near. What turns out to be damaged is given up.
+/// Copies parts and runs near. Gives up those that turn out to be damaged.
 fn copy_near(storage: &Storage, table: &Table, indexes: &[ObjectName]) -> Made {
     let (mut copied, mut damaged) = (Vec::new(), false);
     let current = table.current();
@@ -180,7 +180,7 @@ fn copy_near(storage: &Storage, table: &Table, indexes: &[ObjectName]) -> Made {
             continue;
         };
         let copy = || index.copy(table.spec(), &storage.near, |_| true);
-        // Faster than it can be read: as good as damaged.
+        // Pages are lost faster than they can be read: treated as damaged.
         match storage.read_validated(copy).unwrap_or(Ok(None)) {
             Ok(None) => {}
             Ok(copy) => copied.push(NearChange {

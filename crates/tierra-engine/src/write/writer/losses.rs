@@ -1,7 +1,7 @@
-//! What is lost or damaged of what only the writer writes is written anew: the rows of logs and the values of dictionaries, which are
-//! in near memory as well, the manifests and superblocks.
+//! Rewrites lost or damaged data that only the writer writes: the rows of logs and the values of dictionaries, which are also in
+//! near memory, manifests and superblocks.
 //!
-//! Invariant: nothing is published that lies on a lost page; what is lost of extents that are about to be is restored first.
+//! Invariant: nothing is published that lies on a lost page; lost pages of extents to be published are restored first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::storage::faults::FaultKind;
 use crate::table::Table;
 use crate::tail::{self, Named};
 
-/// Times that a publication is tried again because pages were lost that it needs.
+/// Retries of a publication after pages that it needs were lost.
 pub(super) const PUBLISH_TRIES_MOST: usize = 4;
 
-/// Whether a write failed because pages were lost, which can be written anew.
+/// Whether a write failed because of lost pages, which can be written anew.
 pub(super) fn is_lost(error: &PoolError) -> bool {
     matches!(error, PoolError::Lost { .. } | PoolError::Truncated { .. })
 }
 
-/// Restores what is lost of extents that nobody has published yet, as far as there are copies.
+/// Restores lost pages of extents that are not yet published, as far as there are copies.
 pub(super) fn restore(storage: &Storage, fresh: &[Arc<OwnedExtent>]) {
     storage.note_losses();
     for extent in fresh {
@@ -37,7 +37,7 @@ pub(super) fn restore(storage: &Storage, fresh: &[Arc<OwnedExtent>]) {
     }
 }
 
-/// Whether a copy of the extent is whole, once what was lost is restored as far as there are copies.
+/// Whether a copy of the extent is whole, after lost pages were restored as far as there are copies.
 fn is_there(extent: &Arc<OwnedExtent>) -> bool {
     let restored = extent
         .copies()
@@ -46,7 +46,7 @@ fn is_there(extent: &Arc<OwnedExtent>) -> bool {
     restored.filter(|is_there| *is_there).count() > 0
 }
 
-/// What the extent held is in another one now.
+/// Notes that the extent's content has moved to another extent.
 fn note_replaced(extent: &Arc<OwnedExtent>) {
     for copy in extent.copies().iter().filter(|copy| copy.has_losses()) {
         copy.note_whole();
@@ -56,15 +56,15 @@ fn note_replaced(extent: &Arc<OwnedExtent>) {
 }
 
 impl Writer {
-    /// Pages were lost: tails whose logs had some become segments, dictionaries get other images where no copy is whole, and
-    /// each tier gets a manifest again.
+    /// Handles lost pages: a tail whose log lost pages becomes a segment, dictionaries without a whole copy get new images, and
+    /// each tier gets a new manifest.
     pub(super) fn see_to_losses(&mut self) {
         if !self.storage.is_settled() {
             return;
         }
         let before = self.published.manifest().version;
-        // A device's first page may be all that opening reads: header and superblock go with it, also when it is healed
-        // for the sake of something else there.
+        // Opening may read only a device's first page. It holds the header and the superblock, which are lost with it, also when
+        // the page is healed for other data on it.
         for tier in &self.storage.tiers().open {
             if let Err(error) = tier.pool.check_superblock(true) {
                 tracing::error!(tier = %tier.name, %error, "the header of a tier could not be written anew");
@@ -74,7 +74,7 @@ impl Writer {
             let left = self.leave_lost_log(&table);
             if let Err(error) = left.and_then(|()| self.replace_lost_images(&table)) {
                 let table = &table.spec().name;
-                tracing::error!(table, %error, "what was lost of a table could not be written anew");
+                tracing::error!(table, %error, "lost data of a table could not be written anew");
             }
         }
         if self.published.manifest().version != before {
@@ -86,8 +86,8 @@ impl Writer {
         }
     }
 
-    /// Compares what only the writer writes, but for dictionaries, with its checksums: superblocks, manifests, records of logs. How
-    /// many copies were damaged. They are repaired if asked for.
+    /// Compares what only the writer writes, except dictionaries, with its checksums: superblocks, manifests, records of logs.
+    /// Returns the number of damaged copies. They are repaired if `repair` is set.
     pub(super) fn check_own(&mut self, repair: bool) -> Result<u64, StorageError> {
         let mut damaged = 0;
         for tier in &self.storage.tiers().open {
@@ -106,8 +106,8 @@ impl Writer {
         Ok(damaged)
     }
 
-    /// How many copies of a table's log have damaged records. Each is taken from another copy; where there is none the rows,
-    /// which are in near memory, become a segment.
+    /// The number of copies of a table's log with damaged records. Each record is repaired from another copy; if there is none,
+    /// the rows, which are also in near memory, become a segment.
     pub(super) fn check_log(
         &mut self,
         table: &Arc<Table>,
@@ -179,7 +179,7 @@ impl Writer {
         Ok(damaged)
     }
 
-    /// How many tiers' manifests cannot be read any more. All are written anew then, if asked for.
+    /// The number of tiers with an unreadable manifest. If `repair` is set, all manifests are written anew.
     fn check_manifests(&mut self, repair: bool) -> Result<u64, StorageError> {
         let roots = self.published.roots().iter();
         let is_damaged =
@@ -193,7 +193,7 @@ impl Writer {
     }
 
     fn leave_lost_log(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
-        // Nothing of a table that waits for its tier is let go of.
+        // Nothing of a table with a missing tier is released.
         let entry = self.published.table(table.id());
         let Some(entry) = entry.filter(|_| table.check_complete().is_ok()) else {
             return Ok(());
@@ -206,7 +206,7 @@ impl Writer {
         }
     }
 
-    /// Has the rows of a tail lie in a segment instead of its log. A table that nobody sees yet has none.
+    /// Moves the rows of a tail from its log to a segment. A table that is not yet visible has no log.
     pub(super) fn leave_log(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
         if self.is_begun(table) {
             return Ok(());
@@ -223,7 +223,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes images of dictionaries anew where something of them is lost in all copies.
+    /// Writes new images of dictionaries that lost a part in all copies.
     fn replace_lost_images(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
         if table.check_complete().is_err() || self.is_begun(table) {
             return Ok(());
@@ -258,7 +258,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A log whose first record could not be written.
+    /// Replaces a log whose first record could not be written.
     fn leave_empty_log(
         &mut self,
         table: &Arc<Table>,

@@ -1,7 +1,7 @@
 //! Dictionary merges: a new generation in order, and the chunks in its codes.
 //!
-//! Invariant: copy on write. The old generation and its chunks stay whole until one manifest names
-//! the new ones instead, and after that as long as a snapshot needs them.
+//! Invariant: copy on write. The old generation and its chunks stay whole until one manifest names the new ones instead, and
+//! after that as long as a snapshot needs them.
 
 use std::sync::Arc;
 
@@ -27,8 +27,7 @@ struct MergeStep {
 }
 
 impl Writer {
-    /// Merges the dictionaries whose delta has passed a tenth, unless a load is under way: then the
-    /// commit of that load is the next occasion.
+    /// Merges the dictionaries whose delta exceeds a tenth, unless a load is running: then that load's commit tries again.
     pub(super) fn merge_if_due(&mut self, table: &Arc<Table>) {
         let current = table.current();
         if !current
@@ -44,10 +43,10 @@ impl Writer {
         };
         let merged = self.merge_where(table, Dictionary::wants_merge);
         drop(pass);
-        // At once: a caller that asks to wait from now on waits for the indexes, too.
+        // At once: a caller that waits from now on waits for the indexes, too.
         self.index_in_background(table);
         if let Err(error) = merged {
-            // Nobody waits for it, and nothing is lost: lookups go on through the delta.
+            // No request waits for a merge, and nothing is lost: lookups go on through the delta.
             tracing::warn!(table = %table.spec().name, %error, "a dictionary could not be merged");
         }
     }
@@ -69,7 +68,7 @@ impl Writer {
             let Some(dictionary) = dictionary.as_ref().filter(|dictionary| due(dictionary)) else {
                 continue;
             };
-            // Codes of a chunk that cannot be read now, and may be again, would mean nothing afterwards.
+            // A chunk that is unreadable now may come back, and its codes would then mean nothing.
             if current
                 .segments
                 .iter()
@@ -95,7 +94,7 @@ impl Writer {
             let rewritten = rewritten.collect::<Result<Vec<_>, _>>()?;
             Ok::<_, StorageError>((rewritten, fresh))
         })??;
-        // Parts of an index in old codes are of no use: they are built anew.
+        // Parts of an index in old codes are useless: they are rebuilt.
         let is_kept =
             |part: &&Arc<InvertedPart>| steps.iter().all(|step| step.column != part.column());
         let indexes: Vec<_> = current.indexes.iter().filter(is_kept).cloned().collect();
@@ -135,8 +134,8 @@ impl Writer {
         Ok(())
     }
 
-    /// The segment with its dictionary chunks of these columns in new codes; the same one where it
-    /// has none. New extents are added to `fresh`.
+    /// The segment with its dictionary chunks of these columns in new codes, or the same segment if it has none. Adds new extents
+    /// to `fresh`.
     fn rewrite(
         &self,
         table: &Table,
@@ -175,8 +174,7 @@ impl Writer {
         Ok(rewritten?)
     }
 
-    /// Writes chunks of columns with the same tiers into an extent, which will be number `number` of the
-    /// segment.
+    /// Writes chunks of columns with the same tiers into an extent, which becomes number `number` of the segment.
     fn write_chunks(
         &self,
         table: &Table,
@@ -211,7 +209,7 @@ impl Writer {
     }
 }
 
-/// Leaves out the extents in which no chunk lies any more.
+/// Removes the extents that hold no chunk any more.
 fn drop_unused(
     entry: &mut SegmentEntry,
     extents: Vec<Option<Arc<OwnedExtent>>>,
@@ -222,7 +220,7 @@ fn drop_unused(
     for chunk in &mut entry.chunks {
         let index = new_index[chunk.extent as usize].get_or_insert_with(|| {
             let extent = extents[chunk.extent as usize].clone();
-            // Of one that is not there the entry knows the number.
+            // The entry has the number of a missing extent.
             let id = extent.as_ref().map(|extent| extent.id());
             entry
                 .extents

@@ -1,8 +1,7 @@
-//! The one writer of a database: a thread that appends, persists, seals and merges, one request
-//! after the other.
+//! The single writer of a database: a thread that appends, persists, seals and merges, one request after the other.
 //!
-//! Invariant: everything durable changes here and only here, so there is always exactly one newest
-//! manifest, and whatever an answered request did is in it, or in a log that it names.
+//! Invariant: all durable state changes here and only here. So there is always exactly one newest manifest, and the effect of
+//! every answered request is in it, or in a log that it names.
 
 mod append;
 mod background;
@@ -38,22 +37,22 @@ use crate::error::Outcome;
 use crate::table::requests::Request;
 
 impl Writer {
-    /// Does what writes, unless nothing can be written.
+    /// Runs an operation that writes; fails if the database cannot be written.
     fn writing<T, E: Outcome>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
         self.begin_writing()?;
         work(self).map_err(|error| match self.has_failed_device() {
-            // Later writes are refused before anything is stored.
+            // Later writes are rejected before anything is stored.
             true if !std::mem::replace(&mut self.has_told_failure, true) => error.unknown(),
             _ => error,
         })
     }
 
-    /// Serves requests until asked to close, or until nobody is left who could ask.
+    /// Serves requests until asked to close, or until no sender is left.
     pub(crate) fn run(mut self, requests: &Receiver<Request>) {
-        // An asker that has gone away does not want the answer: failing to send one is no error.
+        // A caller may not wait for its answer: failing to send one is no error.
         while let Some(request) = self.next_request(requests) {
             match request {
                 Request::Create {
@@ -89,9 +88,9 @@ impl Writer {
                 }
                 Request::Merge { table, pass, reply } => {
                     let merged = self.writing(|this| this.merge(&table));
-                    // First, so that a caller that waits for the answer can load at once.
+                    // Dropped first, so that the caller can load as soon as it has the answer.
                     drop(pass);
-                    // Before it is answered: a caller that asks to wait then waits for the indexes, too.
+                    // Before the answer: a caller that then waits for background work waits for the indexes, too.
                     self.index_in_background(&table);
                     let _ = reply.send(merged);
                 }

@@ -1,7 +1,7 @@
-//! Near copies, made after segments were opened or committed where they lie, and given to what is read most: nobody waits for
-//! a copy.
+//! Near copies, made after segments were opened or committed in place, and given to what is read most. No request waits for a
+//! copy.
 //!
-//! Invariant: the rows stay the same, and snapshots go on with the copies that they have.
+//! Invariant: the rows stay the same, and snapshots keep their copies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::table::near_object::NearChange;
 use crate::table::version::TableVersion;
 use crate::tiering::objects::Object;
 
-/// Replaces a segment by itself with near copies, if there is room and it is still there.
+/// Replaces a segment by itself with near copies, if there is room and the table still has it.
 pub(super) fn copy(storage: &Storage, table: &Arc<Table>, segment: u32) {
     if storage.is_closing() || !storage.near.has_room(1) {
         return;
@@ -31,7 +31,7 @@ pub(super) fn copy(storage: &Storage, table: &Arc<Table>, segment: u32) {
     match copied.unwrap_or_else(|error| Err(error.into())) {
         Ok(copied) => segments[at] = copied,
         Err(error) => {
-            // The far chunks were opened before; reading them goes on.
+            // The far chunks are open already; reading them goes on.
             tracing::warn!(table = %table.spec().name, segment, %error, "a segment is damaged: no near copies of it were made");
             return;
         }
@@ -45,8 +45,8 @@ pub(super) fn copy(storage: &Storage, table: &Arc<Table>, segment: u32) {
 /// Columns of a segment, each with the copy that it is to be read from.
 type ChunkCopies = Vec<(usize, Option<Arc<NearCopy>>)>;
 
-/// Has objects of a table read from other near copies, or where they are stored. What the table does not have any more is
-/// left alone, and its copy let go.
+/// Makes objects of a table read from other near copies, or where they are stored. Objects that the table no longer has are
+/// skipped, and their copies dropped.
 pub(super) fn place(storage: &Storage, table: &Arc<Table>, changes: Vec<NearChange>) {
     let current = table.current();
     let (mut parts, mut runs) = (current.indexes.to_vec(), current.keys.runs().to_vec());

@@ -1,4 +1,4 @@
-//! Publishing: a manifest becomes the newest in every tier that is there.
+//! Publishing a manifest in every present tier.
 
 use std::sync::Arc;
 
@@ -9,8 +9,7 @@ use crate::manifest::{Manifest, lineage_mark};
 use crate::storage::extent::OwnedExtent;
 
 impl Writer {
-    /// Makes `next` the newest manifest, in every tier that is there. A tier whose device refuses is left
-    /// behind, if there is another.
+    /// Makes `next` the newest manifest in every present tier. A tier whose device fails is left behind, if there is another.
     pub(super) fn publish(
         &mut self,
         mut next: Manifest,
@@ -28,7 +27,7 @@ impl Writer {
                     self.release_superseded();
                     return Ok(());
                 }
-                // Pages were lost that it was to be published from: they are written anew.
+                // Pages that the publication needs were lost: they are written anew.
                 Err(error) if is_lost(&error) && tries < PUBLISH_TRIES_MOST => {
                     tries += 1;
                     losses::restore(&self.storage, &fresh);
@@ -45,7 +44,7 @@ impl Writer {
         self.commit += 1;
         self.release_superseded();
         if let Err(error) = self.note_lineage() {
-            tracing::error!(%error, "that a tier is behind is not written down in the directory");
+            tracing::error!(%error, "the directory file could not record that a tier is behind");
         }
         self.leave_lost_tiers()
     }

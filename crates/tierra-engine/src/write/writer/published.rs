@@ -1,7 +1,7 @@
-//! Publication: the next manifest becomes the newest, and extents change hands.
+//! Publication: the next manifest becomes the newest, and extents are taken over or released.
 //!
-//! Invariant: the extents held here are exactly those that the newest published manifest names, but for
-//! those of which no copy is left, and the manifest's own.
+//! Invariant: the extents held here are exactly those that the newest published manifest names, except those without any copy and
+//! the manifest's own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::manifest::{ExtentId, Manifest, TableEntry};
 use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::tiers::Tiers;
 
-/// The newest manifest and what it names.
+/// The newest manifest and the extents that it names.
 pub(crate) struct Published {
     manifest: Manifest,
-    /// Its own extents, one a tier.
+    /// The manifest's own extents, one per tier.
     roots: Vec<Arc<ExtentCopy>>,
     extents: HashMap<ExtentId, Arc<OwnedExtent>>,
-    /// Damaged copies of extents of which no copy is left: as long as the manifest names them nothing else may lie there.
+    /// Damaged copies of extents without any other copy: their space stays reserved while the manifest names them.
     lost: Vec<(ExtentId, Arc<ExtentCopy>)>,
 }
 
@@ -37,7 +37,7 @@ impl Published {
         }
     }
 
-    /// The same, which keeps the space of these copies.
+    /// The same, with the space of these copies reserved.
     pub(crate) fn with_lost(self, lost: Vec<(ExtentId, Arc<ExtentCopy>)>) -> Self {
         Self { lost, ..self }
     }
@@ -46,12 +46,12 @@ impl Published {
         &self.manifest
     }
 
-    /// The manifest's copies, one a tier.
+    /// The manifest's copies, one per tier.
     pub(crate) fn roots(&self) -> &[Arc<ExtentCopy>] {
         &self.roots
     }
 
-    /// The entry of a table.
+    /// A table's entry.
     pub(crate) fn table(&self, id: u64) -> Option<&Arc<TableEntry>> {
         self.manifest.tables.iter().find(|table| table.id == id)
     }
@@ -61,7 +61,7 @@ impl Published {
         self.extents.get(&id)
     }
 
-    /// The newest manifest with another entry for one table, or one more table.
+    /// The newest manifest with a new entry for a table, which may be a new table.
     pub(crate) fn with_table(&self, entry: TableEntry) -> Manifest {
         let mut next = self.manifest.clone();
         next.next_table_id = next.next_table_id.max(entry.id + 1);
@@ -72,9 +72,8 @@ impl Published {
         next
     }
 
-    /// Makes `next` the newest manifest. `fresh` are the extents that it names and the one before
-    /// did not, or with other copies; those that it names no longer are let go. On an error nothing has
-    /// changed.
+    /// Makes `next` the newest manifest. `fresh` are the extents that the current manifest does not name, or names with other
+    /// copies; those that `next` no longer names are released. After an error `self` is unchanged.
     pub(crate) fn publish(
         &mut self,
         tiers: &Tiers,
@@ -88,7 +87,7 @@ impl Published {
         let entry_of = |id: &ExtentId| {
             let held = fresh.get(id).or_else(|| self.extents.get(id));
             let entry = held.map(|extent| extent.entry());
-            // A lost extent is held nowhere: it is named as it was, for it may come back.
+            // A lost extent is not held here: its entry is kept, because it may come back.
             let entry = entry.or_else(|| self.manifest.extents.get(id).cloned());
             (
                 *id,
@@ -115,7 +114,7 @@ impl Published {
         let all = finished.iter().map(|(tier, root)| (&*tier.pool, root));
         let published = Pool::publish_all(&all.collect::<Vec<_>>(), next.version);
         let published = published.map_err(|error| error.source);
-        // After a failure it is not known which manifest the device holds, so what both name stays.
+        // After a failure it is unknown which manifest the device holds, so the extents of both stay.
         roots.iter().for_each(|root| root.keep());
         fresh.values().for_each(|extent| extent.keep());
         published?;

@@ -1,8 +1,7 @@
-//! Copies of tables are made and dropped until each extent has those that its table's tiers ask for.
+//! Replica placement: copies are made and dropped until each extent has those that its table's placement asks for.
 //!
-//! Invariant: a manifest names a copy only once it is whole and durable, and lets one go only while it
-//! names another that was verified since; so an interruption at any moment leaves a table as readable as it was, and the next round
-//! goes on where this one stopped.
+//! Invariant: a manifest names a copy only once it is whole and durable. It drops one only if it names another that was verified
+//! since. So an interruption at any moment leaves a table as readable as it was, and the next round continues.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use crate::table::Table;
 use crate::table::requests::TableExtents;
 use crate::table::version::TableVersion;
 
-/// Bytes copied between two publications: what an interruption can cost.
+/// Bytes copied between two publications: the work that an interruption can lose.
 const ROUND_BYTES: u64 = 256 << 20;
 
 /// An extent of a table, and the tiers it should have copies in.
@@ -35,7 +34,7 @@ struct Wish {
 }
 
 impl Writer {
-    /// Gives a table other tiers, and its extents their copies there.
+    /// Changes a table's placement, and makes the copies of its extents.
     pub(super) fn place(
         &mut self,
         table: &Arc<Table>,
@@ -52,7 +51,7 @@ impl Writer {
         Ok(self.heal(table)?)
     }
 
-    /// [`Writer::heal`] that nobody waits for.
+    /// As [`Writer::heal`], but no caller waits.
     pub(super) fn heal_in_background(&mut self, table: &Arc<Table>) {
         if !self.storage.is_settled() {
             return;
@@ -66,7 +65,7 @@ impl Writer {
         }
     }
 
-    /// Makes the copies that a table's extents lack, as far as tiers are there, and drops those that they should not have.
+    /// Makes the missing copies of a table's extents, as far as the tiers are present, and drops the surplus ones.
     pub(super) fn heal(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
         if self.is_begun(table) || table.check_complete().is_err() {
             return Ok(());
@@ -78,7 +77,7 @@ impl Writer {
             extent.is_some_and(|extent| self.changes(extent, wish))
         };
         if wishes(&entry, &table.placement()).iter().any(changes) {
-            // Its records are right in all copies then, or in a segment.
+            // Afterwards its records are right in all copies, or in a segment.
             self.check_log(table, true)?;
             entry = self.entry(table)?;
         }
@@ -108,7 +107,7 @@ impl Writer {
         }
     }
 
-    /// All extents that tables have, by table.
+    /// All extents, by table.
     pub(super) fn extents(&self) -> Vec<TableExtents> {
         let of_table = |entry: &Arc<TableEntry>| {
             let ids: BTreeSet<_> = entry.extents().collect();
@@ -122,7 +121,7 @@ impl Writer {
         tables.map(of_table).collect()
     }
 
-    /// Has nothing read or write copies in tiers that are not there any more, as long as there are others.
+    /// Stops reads and writes of copies in tiers that were lost, if there are other copies.
     pub(super) fn leave_lost_tiers(&mut self) -> Result<(), StorageError> {
         let tiers = self.storage.tiers();
         for entry in self.published.manifest().tables.clone() {
@@ -145,7 +144,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether an extent should have other copies than it has.
+    /// Whether an extent's copies differ from its placement.
     fn changes(&self, extent: &OwnedExtent, wish: &Wish) -> bool {
         let tiers = self.storage.tiers();
         let placement = tiers.open_among(&wish.placement);
@@ -159,8 +158,7 @@ impl Writer {
         !has_all || !has_first || elsewhere.any(|copy| !wish.placement.contains(&copy.tier))
     }
 
-    /// The extent with the copies that it should have, and how many bytes were copied; nothing if it has
-    /// them.
+    /// The extent with the copies that it should have, and the bytes copied; `None` if it has them.
     fn heal_extent(
         &self,
         extent: &Arc<OwnedExtent>,
@@ -202,7 +200,7 @@ impl Writer {
         Ok(Some((healed, copied_bytes)))
     }
 
-    /// A new copy in a tier, made of one that is whole.
+    /// Copies an extent into a tier from a whole copy.
     fn copy_to(&self, extent: &OwnedExtent, tier: &Tier) -> Result<Arc<ExtentCopy>, StorageError> {
         let (source, owner) = (whole_copy(extent)?, extent.owner());
         let bytes: &[u8] = source;
@@ -221,7 +219,7 @@ impl Writer {
         drop(reading);
         let finished = ExtentWriter::finish(writer)?;
         let copy = ExtentCopy::of(tier, &finished);
-        // What it was sealed with is the checksum of what was read, which may have come to be another meanwhile.
+        // The new copy's checksum is that of the bytes read, which may have changed since the source was sealed.
         let label = tier.pool.label(copy.extent())?;
         match label == source.pool().label(source.extent())? {
             true => tier
@@ -233,7 +231,7 @@ impl Writer {
         }
     }
 
-    /// Publishes extents with other copies, and has everything that reads them read those.
+    /// Publishes extents with other copies, and makes all readers use those.
     fn publish_copies(
         &mut self,
         table: &Arc<Table>,
@@ -283,8 +281,8 @@ impl Writer {
     }
 }
 
-/// The extent without copies in tiers that are not there; nothing if it has none there, or no other. Of a log they are
-/// forgotten, for the log goes on without them: what was written to them alone must not come back.
+/// The extent without copies in tiers that are lost; `None` if it has none there, or no others. A log forgets these copies: it
+/// goes on without them, so a record written only to them must not come back.
 fn without_lost(extent: &OwnedExtent, is_log: bool, tiers: &Tiers) -> Option<Arc<OwnedExtent>> {
     let is_there = |copy: &&Arc<ExtentCopy>| tiers.get(copy.tier()).is_some();
     let (there, lost): (Vec<_>, Vec<_>) = extent.copies().iter().partition(is_there);
@@ -297,7 +295,7 @@ fn without_lost(extent: &OwnedExtent, is_log: bool, tiers: &Tiers) -> Option<Arc
     Some(extent.with_copies(there, elsewhere.collect()))
 }
 
-/// A copy that did not come to be what it was made of.
+/// A copy that differs from its source.
 fn not_copied(tier: &Tier, copy: &ExtentCopy) -> StorageError {
     StorageError::Copy {
         path: tier.pool.path().to_owned(),
@@ -305,8 +303,7 @@ fn not_copied(tier: &Tier, copy: &ExtentCopy) -> StorageError {
     }
 }
 
-/// Makes sure that a copy is what was written, or puts it right from another one, before others are let go. Of a log the records
-/// were compared before.
+/// Verifies a copy, or repairs it from another one, before others are dropped. A log's records were compared before.
 fn verify_kept(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) -> Result<(), PoolError> {
     if let Owner::Log(_) = extent.owner() {
         return Ok(());
@@ -318,7 +315,7 @@ fn verify_kept(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) -> Result<(), PoolE
     Ok(())
 }
 
-/// The first copy that is what was written; a log's records have checksums of their own, and all its copies are kept equal.
+/// The first copy with a right checksum. A log's records have checksums of their own, and all its copies are kept equal.
 fn whole_copy(extent: &OwnedExtent) -> Result<&Arc<ExtentCopy>, PoolError> {
     let verify = |copy| {
         repair::lost_parts(extent, copy);
@@ -333,7 +330,7 @@ fn whole_copy(extent: &OwnedExtent) -> Result<&Arc<ExtentCopy>, PoolError> {
     }
 }
 
-/// All extents of a table, each once, and where they should be.
+/// All extents of a table, each once, and the tiers for their copies.
 fn wishes(entry: &TableEntry, placement: &ReplicaPlacement) -> Vec<Wish> {
     let mut wishes: Vec<Wish> = Vec::new();
     let everywhere = placement.everywhere();
@@ -350,7 +347,7 @@ fn wishes(entry: &TableEntry, placement: &ReplicaPlacement) -> Vec<Wish> {
             let first = columns.next().map_or(&placement.table[..], |(column, _)| {
                 placement.of_column(column)
             });
-            // Columns that came to differ after they were written together go where one of them should be.
+            // Columns were written together and now have different placements: their extent gets all of these tiers.
             let mut union = first.to_vec();
             for (column, _) in columns {
                 for tier in placement.of_column(column) {

@@ -1,12 +1,12 @@
-//! Logs are marked as acknowledged to their ends when the writer has rested for a moment, and when it ends.
+//! Marks logs as acknowledged up to their ends when the writer has been idle for a moment, and when it ends.
 //!
-//! Each commit marks those before it under its own fence (`tail/log.rs`), so at most a table's newest record is unmarked: what
-//! cannot be told from one that a power cut tore. Here it is marked, too.
+//! Each commit marks the records before it under its own fence (`tail/log.rs`), so at most a table's newest record is unmarked.
+//! An unmarked record cannot be told from one that a power cut tore. Here it is marked, too.
 //!
-//! The mark lies beside the records. A page that holds both, of an earlier time, looks like a log that never went further, so the end
-//! of the writer has a manifest say how far each log goes.
+//! The mark lies beside the records. An old version of a page that holds both looks like a log that ended earlier. So when the
+//! writer ends, a manifest records how far each log goes.
 //!
-//! Invariant: a mark never says more than what was acknowledged.
+//! Invariant: a mark never covers a record that was not acknowledged.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -16,11 +16,11 @@ use super::state::Writer;
 use crate::manifest::{Manifest, TableEntry};
 use crate::table::requests::Request;
 
-/// How long after a record its log is marked, if no other record has marked it.
+/// Time after a record until its log is marked, if no later record marks it.
 const REST: Duration = Duration::from_secs(1);
 
 impl Writer {
-    /// Waits for a request, and marks logs meanwhile. `None` when nobody can ask any more.
+    /// Waits for a request, and marks logs meanwhile. `None` when no sender is left.
     pub(super) fn next_request(&mut self, requests: &Receiver<Request>) -> Option<Request> {
         loop {
             let Some(rests_at) = self.rests_at else {
@@ -39,18 +39,18 @@ impl Writer {
         }
     }
 
-    /// A log has a record that is not marked.
+    /// Notes that a log has an unmarked record.
     pub(super) fn will_rest(&mut self) {
-        // What is recorded depends on no clock.
+        // A recording must not depend on the clock.
         if self.storage.options.recorder.is_none() {
             self.rests_at.get_or_insert_with(|| Instant::now() + REST);
         }
     }
 
-    /// Marks all logs to their ends.
+    /// Marks all logs up to their ends.
     pub(super) fn mark_logs(&mut self) {
         self.rests_at = None;
-        // Nothing is written before the first write that somebody asks for.
+        // Nothing is written before the first requested write.
         if !self.storage.is_settled() {
             return;
         }
@@ -68,7 +68,7 @@ impl Writer {
             log.is_some_and(|log| log.next_sequence() > entry.tail.reached)
         };
         let mut tables = self.published.manifest().tables.iter();
-        // A log that is damaged says nothing of its end.
+        // The end of a damaged log is unknown.
         let is_complete = |entry: &&Arc<TableEntry>| {
             let table = self.catalog.table(&entry.spec.name);
             table.is_some_and(|table| table.check_complete().is_ok())
@@ -81,11 +81,11 @@ impl Writer {
         }
         let next = self.published.manifest().clone();
         if let Err(error) = self.publish(next, Vec::new()) {
-            tracing::warn!(%error, "how far logs go could not be published");
+            tracing::warn!(%error, "the ends of logs could not be published");
         }
     }
 
-    /// Has a manifest say how far the logs of its tables go.
+    /// Records in a manifest how far the logs of its tables go.
     pub(super) fn note_reached(&self, next: &mut Manifest) {
         for entry in &mut next.tables {
             let log = self.logs.get(&entry.id);

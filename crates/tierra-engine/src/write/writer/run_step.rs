@@ -1,4 +1,4 @@
-//! Making a run of keys: of segments that no run lists, joined with runs that are small.
+//! Makes a run of keys from segments that no run lists, joined with small runs.
 
 use std::sync::Arc;
 
@@ -12,28 +12,28 @@ use crate::storage::Storage;
 use crate::table::Table;
 use crate::table::version::TableVersion;
 
-/// A run with at most this many times the rows of those behind it is joined with them.
+/// A run with at most this many times the rows of those after it is joined with them.
 const JOINED_TIMES: u64 = 2;
-/// Rows that joining ends with: near memory holds the new run, packed, until it is written.
+/// The most rows of a joined run: near memory holds the new run, packed, until it is written.
 const RUN_ROWS_MAX: u64 = 1 << 27;
-/// Rows that are sorted at a time: near memory holds 16 bytes of each.
+/// The most rows sorted at a time: near memory holds 16 bytes of each.
 const SORTED_ROWS_MAX: u64 = 1 << 23;
-/// A run that is to be made.
+/// A run to be made.
 pub(super) struct RunStep {
-    /// Has these segments.
+    /// The version that has these segments.
     version: Arc<TableVersion>,
-    /// Whose keys are read.
+    /// The segments whose keys are read.
     segments: Vec<Arc<Segment>>,
     /// Runs that it replaces.
     pub(super) replaced: Vec<Arc<KeyRun>>,
-    /// Where copies of it are to lie.
+    /// The tiers for its copies.
     pub(super) tier_ids: Vec<TierId>,
 }
 
 /// Why a run was not made.
 pub(super) enum RunError {
     Storage(StorageError),
-    /// One that it was to replace is damaged.
+    /// A run that it was to replace is damaged.
     Damaged(Arc<KeyRun>, FormatError),
 }
 
@@ -84,8 +84,8 @@ impl RunStep {
         )?)
     }
 
-    /// Segments that no run lists, with the last runs as far as these are to be joined with them, or among themselves; `None`
-    /// where everything is as it should be.
+    /// Segments that no run lists, with the last runs if these are to be joined with them or with each other; `None` if there is
+    /// nothing to do.
     pub(super) fn next(
         version: Arc<TableVersion>,
         tier_ids: Vec<TierId>,

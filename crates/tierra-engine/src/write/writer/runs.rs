@@ -1,12 +1,12 @@
-//! Runs of keys follow the segments: they are made in the background after a commit, joined while they are small, and made
-//! again where they turn out to be damaged.
+//! Runs of keys, made in the background after a commit, joined while they are small, and rebuilt when they turn out to be
+//! damaged.
 //!
-//! A run is joined with those before it while each of them has at most twice as many rows, and all together not too many
-//! for one; so a table has logarithmically many, and a key is written again logarithmically often. Dictionary merges
-//! change no row's number, and so no run.
+//! A run is joined with those before it while each has at most twice as many rows and all together are not too large for one run.
+//! So a table has logarithmically many runs, and a key is written again logarithmically often. Dictionary merges change no row
+//! number, and so no run.
 //!
-//! Invariant: copy on write. One manifest names the new run instead of those that it replaces; until then rows without a run
-//! are in near memory, and a run that was given up stays with its readers until others list all of its rows.
+//! Invariant: copy on write. One manifest names the new run instead of those that it replaces. Until then, the keys of rows
+//! without a run are in near memory, and a run that was given up stays usable until other runs list all of its rows.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::segment::Segment;
 use crate::table::Table;
 use crate::table::version::TableVersion;
 
-/// Stands for the key where failures of columns are remembered.
+/// Stands for the key in the record of failures by column.
 const KEY: usize = usize::MAX;
 
 impl Writer {
@@ -41,7 +41,7 @@ impl Writer {
         })
     }
 
-    /// Names a run that was made, or remembers why there is none.
+    /// Publishes a run that was made, or remembers why there is none.
     pub(super) fn publish_run(
         &mut self,
         table: &Arc<Table>,
@@ -50,7 +50,7 @@ impl Writer {
     ) {
         let name = &table.spec().name;
         let published = match made {
-            // It is made again where its copies are to lie by now.
+            // The placement has changed: the run is made again.
             Ok(run) if !self.lies_at_home(table, &run, step) => Ok(()),
             Ok(run) => self.name_run(table, step, &run),
             Err(RunError::Damaged(run, error)) => {
@@ -65,7 +65,7 @@ impl Writer {
         match published {
             Ok(()) | Err(StorageError::Closed | StorageError::Dropped { .. }) => {}
             Err(StorageError::Scan(error)) if let ScanError::Damaged { segment, .. } = *error => {
-                // Its keys stay out of runs, all others need not.
+                // Only this segment's keys stay out of runs.
                 self.unbuilt.leave_out(id, segment);
                 tracing::warn!(table = name, %error, "the keys of a segment could not be indexed");
             }

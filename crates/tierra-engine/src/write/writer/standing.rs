@@ -1,10 +1,10 @@
-//! Whether the database may be written, and what the first write has to do before.
+//! Whether the database can be written, and what the first write must do before.
 //!
-//! A database that is opened without some of its tiers stays one with theirs as long as it is only read. With the first write the two
-//! go different ways, of which the newest manifest gets a mark, and the directory as well: a tier that lacks it has to be brought up
-//! to date before it counts again.
+//! A database that is opened without some of its tiers still matches them while it is only read. The first write makes the two
+//! diverge: the newest manifest and the directory file get a mark. A tier whose manifest lacks the mark must be brought up to
+//! date before it counts again.
 //!
-//! Invariant: opening and reading publish nothing that a tier that is missing would not lead to.
+//! Invariant: opening and reading publish nothing that a missing tier's state does not lead to.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,23 +17,23 @@ use crate::storage::directory::{DirectoryFile, State, TierState};
 use crate::storage::extent::ExtentCopy;
 use crate::storage::tiers::Tiers;
 
-/// What opening has left to be done.
+/// Work that opening leaves to be done.
 pub(crate) struct Unsettled {
     /// Space that is free with the next publication.
     pub(crate) superseded: Vec<Arc<ExtentCopy>>,
-    /// Whether some tiers have to be told what is here.
+    /// Whether some tiers do not have the newest manifest.
     pub(crate) is_behind: bool,
-    /// The tiers that are there, in the order in which they are told.
+    /// The present tiers, in the order of their publication.
     pub(crate) most_behind_first: Vec<TierId>,
-    /// Whether tiers are missing that the newest manifest counts on.
+    /// Whether tiers are missing that the newest manifest lists as present.
     pub(crate) goes_on_without: bool,
 }
 
 impl Writer {
-    /// Brings all tiers to the same manifest, and the directory to what that says, as far as nothing goes different ways by that.
+    /// Brings all tiers to the same manifest, and the directory file up to date with it, unless that would make missing tiers
+    /// diverge.
     ///
-    /// # Errors
-    /// [`OpenError`] in an adoption alone. Otherwise what fails is told, and done the next time.
+    /// # Errors [`OpenError`] only in an adoption. Any other failure is logged, and the next open tries again.
     pub(crate) fn settle(&mut self, unsettled: Unsettled) -> Result<(), OpenError> {
         self.superseded = unsettled.superseded;
         if self.storage.read_only().is_some() {
@@ -48,8 +48,8 @@ impl Writer {
             if unsettled.goes_on_without {
                 next.lineage.push(lineage_mark());
             }
-            // All tiers come to name the same. Space that damaged copies took is free: what is written there, and not
-            // published before a power cut, must not be taken for them.
+            // All tiers will name the same extents. The space of damaged copies is then free: data that is written there but not
+            // published before a power cut must not be taken for those copies.
             match self.publish_in(&unsettled.most_behind_first, next) {
                 Ok(()) => {}
                 Err(error) if is_adopted => {
@@ -79,8 +79,8 @@ impl Writer {
         }
     }
 
-    /// Publishes a manifest in the tiers in this order: whatever is cut short, none is behind by more publications than there are
-    /// others.
+    /// Publishes a manifest in the tiers in this order, so that after an interruption no tier lacks more publications than there
+    /// are other tiers.
     fn publish_in(&mut self, order: &[TierId], mut next: Manifest) -> Result<(), StorageError> {
         next.commit = self.commit + 1;
         self.note_reached(&mut next);
@@ -93,13 +93,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Has the directory say what the manifest does: the newest mark, and which tiers there are.
+    /// Updates the directory file from the manifest: the newest mark, and the tiers.
     fn tell_home(&self, is_published: bool) -> Result<(), StorageError> {
         let manifest = self.published.manifest();
         let mut home = self.storage.home();
         let is_known = |name: &str| manifest.tiers.iter().any(|tier| tier.name == name);
         for tier in &home.file().tiers {
-            // Of an addition that was interrupted. What is not certain to be that stays.
+            // A pool left by an interrupted addition is removed; one that is not certain to be that stays.
             if tier.state == TierState::Adding
                 && !is_known(&tier.name)
                 && let Err(error) = home.remove_remains(tier, &self.storage.options)
@@ -131,14 +131,13 @@ impl Writer {
         changed.map_err(|(path, source)| StorageError::Directory { path, source })
     }
 
-    /// Whether the outcome of a write that failed now is unknown: a device did not say what it has.
+    /// Whether the outcome of a write that fails now is unknown, because a device failed without saying what it stored.
     pub(super) fn has_failed_device(&self) -> bool {
         let tiers = self.storage.tiers();
         tiers.open.iter().any(|tier| tier.pool.is_poisoned())
     }
 
-    /// Has to come before whatever writes: fails where nothing can be written, and sees to it that tiers that are missing are
-    /// known to be behind.
+    /// Must be called before every write. Fails if the database cannot be written, and marks missing tiers as outdated.
     pub(super) fn begin_writing(&mut self) -> Result<(), StorageError> {
         self.storage.check_writable()?;
         if self.storage.is_settled() {
@@ -150,7 +149,7 @@ impl Writer {
         self.note_lineage()?;
         self.storage.is_settled.store(true, Ordering::Release);
         for table in self.catalog.tables() {
-            // What waited for this.
+            // Work that was waiting for this.
             table.ask_to_heal();
             table.ask_for_indexes();
             table.ask_for_index_copies();
@@ -158,7 +157,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the newest mark into the directory, unless it is there.
+    /// Writes the newest mark into the directory file, unless it is there.
     pub(super) fn note_lineage(&self) -> Result<(), StorageError> {
         let mark = self.published.manifest().lineage.last().copied();
         let mut home = self.storage.home();

@@ -1,4 +1,4 @@
-//! What the writer's thread knows.
+//! The state of the writer's thread.
 //!
 //! Invariant: only that thread changes it.
 
@@ -18,23 +18,23 @@ use crate::tail::TailLog;
 /// The state of the thread.
 pub(crate) struct Writer {
     pub(super) storage: Arc<Storage>,
-    /// To itself.
+    /// Sends requests to the writer itself.
     pub(super) requests: Requests,
     pub(super) catalog: Arc<Catalog>,
     pub(super) published: Published,
-    /// Where each table's next record goes, by table id. Tables that nobody sees yet have none.
+    /// Each table's log with the position of the next record, by table id. Tables that are not yet visible have none.
     pub(super) logs: HashMap<u64, TailLog>,
-    /// Number of the last commit, whatever table it changed.
+    /// Number of the last commit to any table.
     pub(super) commit: u64,
-    /// When logs are to be marked as acknowledged to their ends; `None` where they are.
+    /// When logs are to be marked as acknowledged up to their ends; `None` if they are.
     pub(super) rests_at: Option<Instant>,
-    /// The manifest's is as large, or smaller while tables are begun.
+    /// At least the manifest's; greater while tables are begun.
     pub(super) next_table_id: u64,
     pub(super) unbuilt: Unbuilt,
     pub(super) background: Background,
-    /// What is free with the next publication.
+    /// Space that is free with the next publication.
     pub(super) superseded: Vec<Arc<ExtentCopy>>,
-    /// Whether somebody was told that the outcome of a write is unknown, for the last device failed.
+    /// Whether a caller was told that the outcome of a write is unknown because the last device failed.
     pub(super) has_told_failure: bool,
 }
 
@@ -61,7 +61,7 @@ impl Writer {
             superseded: Vec::new(),
             has_told_failure: false,
         };
-        // A process that was killed has left its last records unmarked.
+        // A killed process leaves its last records unmarked.
         if writer.logs.values().any(TailLog::has_unmarked) {
             writer.will_rest();
         }

@@ -1,4 +1,4 @@
-//! Tables come and go.
+//! Creating, showing and dropping tables.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ impl Writer {
         Ok(table)
     }
 
-    /// A table that neither the manifest nor anybody knows. Whoever commits its first rows names it
-    /// in the same manifest, and then shows it.
+    /// Makes a table that is not yet in the manifest or visible. The commit of its first rows names it in the same manifest and
+    /// then shows it.
     pub(super) fn begin_table(
         &mut self,
         spec: TableSpec,
@@ -47,18 +47,18 @@ impl Writer {
         ))
     }
 
-    /// Whether the table was begun and nobody sees it yet.
+    /// Whether the table was begun and is not yet visible.
     pub(super) fn is_begun(&self, table: &Table) -> bool {
         !self.logs.contains_key(&table.id())
     }
 
-    /// Lets everybody see a table that the manifest names by now.
+    /// Makes a table visible that the manifest now names.
     pub(super) fn show(&mut self, table: &Arc<Table>, log: TailLog) {
         self.logs.insert(table.id(), log);
         self.catalog.insert(table.clone());
     }
 
-    /// One manifest lets all of them go.
+    /// Drops all of these tables with one manifest.
     pub(super) fn drop_tables(&mut self, names: &[String]) -> Result<(), TableError> {
         let table = |name: &String| {
             let unknown = || TableError::Unknown {
@@ -75,7 +75,7 @@ impl Writer {
         next.tables.retain(|entry| stays(entry.id));
         self.publish(next, Vec::new())?;
         for table in tables {
-            // Snapshots go on reading: their segments hold the extents.
+            // Snapshots keep reading: their segments hold the extents.
             table.mark_dropped();
             self.logs.remove(&table.id());
             self.catalog.remove(&table.spec().name);
@@ -85,7 +85,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What nothing holds any more goes back to the file system.
+    /// Returns unreferenced space to the file system.
     pub(super) fn give_back_space(&self) {
         for tier in &self.storage.tiers().open {
             match tier.pool.give_back() {
@@ -96,7 +96,7 @@ impl Writer {
         }
     }
 
-    /// The table's entry in the newest manifest; of a table that was begun, the one it will have.
+    /// The table's entry in the newest manifest; for a table that was begun, its future entry.
     pub(super) fn entry(&self, table: &Table) -> Result<Arc<TableEntry>, StorageError> {
         table.check_alive()?;
         if let Some(entry) = self.published.table(table.id()) {

@@ -1,4 +1,4 @@
-//! A device that refuses a write does not say what it has of it: the outcome is called unknown where no other tier has it.
+//! A device that fails a write does not say what it stored: the outcome is unknown if no other tier has the write.
 
 use tierra_memory::faults::Injector;
 

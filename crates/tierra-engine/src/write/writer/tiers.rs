@@ -1,8 +1,8 @@
-//! Tiers come and go.
+//! Adding and dropping tiers.
 //!
-//! Invariant: the directory names a tier before its pool is made, and until no manifest names it any more; what it names without a
-//! manifest is no tier. So a cut at any moment leaves the database with the tier or without, and where it is without, its pool holds
-//! nothing that is needed.
+//! Invariant: the directory file names a tier before its pool is made, and until no manifest names it any more. A tier
+//! that only the directory file names does not count. So an interruption leaves the database with or without the tier, and
+//! without it the tier's pool holds nothing that is needed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
@@ -39,15 +39,15 @@ impl Writer {
                 return Err(StorageError::from(error).into());
             }
         };
-        // Numbers are given out once: those of tiers that were dropped may be in an old pool's manifest.
+        // Numbers are never reused: an old pool's manifest may name a dropped tier's.
         let last = self.published.manifest().last_tier_id;
         let id = TierId(last + 1);
         let mut next = Tiers::clone(&tiers);
         next.open.push(Tier::new(id, name.as_str(), pool.clone()));
         if let Err(error) = self.publish_tiers(next, false) {
-            // Where a device failed it is not known whether a manifest names it.
+            // After a device failure it is unknown whether a manifest names the tier.
             if !self.has_failed_device() && !pool.is_poisoned() {
-                // The first error is the one to tell.
+                // Report the first error.
                 let _ = self.storage.home().discard(&pool);
                 self.forget_pool(&line.name);
             }
@@ -62,7 +62,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Has the directory name a pool that is about to be made, and forgets what was left of others of that name or place.
+    /// Names a pool that is about to be made in the directory file, and removes what earlier pools of that name or path left.
     fn name_pool(
         &self,
         name: &str,
@@ -104,12 +104,12 @@ impl Writer {
         Ok((line, path, options))
     }
 
-    /// Undoes the naming of a pool that was not made.
+    /// Removes the name of a pool that was not made.
     fn forget_pool(&self, name: &str) {
         self.note_in_home(|file| file.tiers.retain(|tier| tier.name != name));
     }
 
-    /// Changes what the directory says, where what it says without it is right as well: it is tidied when the database is opened.
+    /// Changes the directory file. An error is only logged: the file is valid without the change, and the next open makes it.
     fn note_in_home(&self, note: impl FnOnce(&mut DirectoryFile)) {
         if let Err((path, error)) = self.storage.home().change(note) {
             let path = path.display();
@@ -142,7 +142,7 @@ impl Writer {
         if next.open.is_empty() {
             return Err(TierError::Last { name: name_of() });
         }
-        // Its own manifest still says that it is a tier: alone it would be an older state.
+        // Its own manifest still lists it as a tier: opened alone, it would be an older state.
         self.publish_tiers(next, was_there)?;
         let mark = self.published.manifest().lineage.last().copied();
         self.note_in_home(|file| {
@@ -152,8 +152,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Moves what lies in a tier of tables that are not to have anything there: an index, a load that began before its table got other
-    /// tiers.
+    /// Moves data of tables that should have nothing in this tier: an index, or a load that began before its table's placement
+    /// changed.
     fn move_away_from(&mut self, id: TierId) -> Result<(), StorageError> {
         let tables = self.published.manifest().tables.clone();
         for entry in tables {
@@ -167,15 +167,15 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether a tier has a copy of something of the table.
+    /// Whether a tier has a copy of any of the table's extents.
     fn lies_in(&self, table: &TableEntry, id: TierId) -> bool {
         let extents = &self.published.manifest().extents;
         let mut copies = table.extents().flat_map(|extent| &extents[&extent].copies);
         copies.any(|copy| copy.tier == id)
     }
 
-    /// Goes on without the tiers whose devices refuse writes, as long as there are others: they count as
-    /// missing until the database is opened again. Whether there was one.
+    /// Gives up tiers whose devices reject writes, if there are others: they count as missing until the next open. Returns
+    /// whether there was one.
     pub(super) fn lose_failed_tiers(&mut self) -> bool {
         let mut next = Tiers::clone(&self.storage.tiers());
         let failed = next.open.iter().filter(|tier| tier.pool.is_poisoned());
@@ -219,7 +219,7 @@ impl Writer {
     }
 }
 
-/// Whether the table is to have copies in a tier.
+/// Whether the table should have copies in a tier.
 fn is_home(table: &TableEntry, id: TierId) -> bool {
     table.placement.everywhere().contains(&id)
 }

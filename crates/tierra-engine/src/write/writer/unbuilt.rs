@@ -1,13 +1,13 @@
-//! What could not be indexed, remembered so that a failure is met once and not at every commit.
+//! What could not be indexed, so that a failure is met once and not at every commit.
 //!
 //! Invariant: forgetting costs time, never an answer: rows without an index are scanned.
 
 use std::collections::{HashMap, HashSet};
 
-/// A table, by its id, and a column.
+/// A table's id, and a column.
 pub(super) type ColumnId = (u64, usize);
 
-/// Failures of this process.
+/// The failures of this process.
 #[derive(Debug, Default)]
 pub(super) struct Unbuilt {
     columns: HashMap<ColumnId, Failure>,
@@ -15,10 +15,10 @@ pub(super) struct Unbuilt {
     segments: HashSet<(ColumnId, u32)>,
 }
 
-/// What a table was like when the index of a column could not be built.
+/// The state of a table when the index of a column could not be built.
 #[derive(Debug)]
 struct Failure {
-    /// Of the column's dictionary.
+    /// The generation of the column's dictionary.
     generation: u64,
     rows: u64,
 }
@@ -29,8 +29,8 @@ impl Unbuilt {
         self.columns.insert(column, Failure { generation, rows });
     }
 
-    /// Whether it may succeed now: it has not failed, or there is another generation of the dictionary, or
-    /// a tenth more rows.
+    /// Whether building may succeed now: it has not failed, or the dictionary has another generation, or there are a tenth more
+    /// rows.
     pub(super) fn is_due(&self, column: ColumnId, generation: u64, rows: u64) -> bool {
         let is_another = |failed: &Failure| {
             failed.generation != generation || rows > failed.rows + failed.rows / 10
@@ -48,7 +48,7 @@ impl Unbuilt {
         self.segments.contains(&(column, segment))
     }
 
-    /// Forgets failures of columns: there may be room again.
+    /// Forgets the failures of columns: there may be room again.
     pub(super) fn retry(&mut self) {
         self.columns.clear();
     }

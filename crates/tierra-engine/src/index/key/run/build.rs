@@ -1,13 +1,13 @@
-//! Entries become leaves: each takes as many as fit, packed in as few bits as its normalized keys and rows need.
+//! Builds leaves from entries: each leaf takes as many as fit, in as few bits as its normalized keys and rows need.
 //!
-//! Invariant: what is read back is what was pushed. Memory is taken for the leaves, packed, and the entries of one.
+//! Invariant: reading returns what was pushed. The builder holds the packed leaves and the entries of one leaf.
 
 use super::layout::{Directory, Entry, LEAF_BYTES, LEAF_ENTRIES_MOST, Leaf, leaves_at, len_bytes};
 
-/// Leaves that are kept in one piece of memory.
+/// Leaves per allocation.
 const BLOCK_LEAVES: usize = 256;
 
-/// Bits that a number takes.
+/// Bits of a number.
 fn width_of(number: u64) -> u8 {
     (u64::BITS - number.leading_zeros()) as u8
 }
@@ -16,13 +16,13 @@ fn width_of(number: u64) -> u8 {
 #[derive(Default)]
 pub(crate) struct RunBuilder {
     built: BuiltRun,
-    /// Of the leaf that is being filled.
+    /// Entries of the leaf that is being filled.
     pending: Vec<Entry>,
-    /// The least and the greatest distance of a row there from its place.
+    /// The least and the greatest distance of their rows from their places.
     rows: (i64, i64),
 }
 
-/// Leaves that were built and are to be stored.
+/// Leaves to be stored.
 #[derive(Default)]
 pub(crate) struct BuiltRun {
     pub(super) directory: Directory,
@@ -30,7 +30,7 @@ pub(crate) struct BuiltRun {
 }
 
 impl RunBuilder {
-    /// Adds an entry: none before was greater.
+    /// Adds an entry; it must not be less than the previous one.
     #[inline]
     pub(crate) fn push(&mut self, normalized_key: u64, row: u64) {
         let place = self.pending.len();
@@ -89,7 +89,7 @@ impl RunBuilder {
     }
 }
 
-/// Writes the entries' bits one behind the other.
+/// Writes the entries' bits one after the other.
 fn pack(entries: &[Entry], first: u64, leaf: &Leaf, bytes: &mut [u8; LEAF_BYTES]) {
     let (mut word, mut bits, mut at) = (0_u128, 0_u32, 0);
     let mut put = |value: u64, width: u8| {
@@ -107,7 +107,7 @@ fn pack(entries: &[Entry], first: u64, leaf: &Leaf, bytes: &mut [u8; LEAF_BYTES]
             leaf.row_width,
         );
     }
-    // What is left, and nothing behind it.
+    // Only the remaining bytes.
     let left = (bits as usize).div_ceil(8);
     bytes[at..at + left].copy_from_slice(&word.to_le_bytes()[..left]);
 }
@@ -118,12 +118,12 @@ impl BuiltRun {
         self.directory.len() == 0
     }
 
-    /// The least normalized key and the greatest. There is an entry.
+    /// The least and the greatest normalized key. There must be an entry.
     pub(crate) fn bounds(&self) -> (u64, u64) {
         (self.directory.firsts[0], self.directory.last)
     }
 
-    /// Takes over the leaves of another run, whose normalized keys are greater than those here.
+    /// Takes over the leaves of another run, whose normalized keys must be greater.
     pub(crate) fn append(&mut self, mut other: BuiltRun) {
         debug_assert!(self.is_empty() || self.bounds().1 < other.bounds().0);
         self.directory.firsts.append(&mut other.directory.firsts);
@@ -133,7 +133,7 @@ impl BuiltRun {
         self.blocks.append(&mut other.blocks);
     }
 
-    /// Every entry, in order.
+    /// All entries, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> {
         let leaves = self
             .blocks
@@ -148,12 +148,12 @@ impl BuiltRun {
         })
     }
 
-    /// Bytes that it takes stored.
+    /// Its stored size.
     pub(crate) fn len_bytes(&self) -> usize {
         len_bytes(self.directory.len())
     }
 
-    /// Writes it; `bytes` are [`BuiltRun::len_bytes`] long.
+    /// Writes it; `bytes` must have [`BuiltRun::len_bytes`].
     pub(crate) fn write(&self, bytes: &mut [u8]) {
         self.directory.write(bytes);
         let mut at = leaves_at(self.directory.len());

@@ -1,30 +1,30 @@
 //! The bytes of a run: header, directory, leaves. All integers are little-endian.
 //!
 //! ```text
-//! 0        64                                         leaves_at
-//! ┌────────┬─────────────────────────────────┬────────┬──────┬──────┬─────┬─────┐
-//! │ header │ first normalized key, rows, CRC, widths  │ pad 64 │ leaf │ leaf │  …  │ pad │   leaf: 2048 bytes,
-//! │        │ of each leaf, 24 bytes          │        │      │      │     │ 64  │   packed entries
-//! └────────┴─────────────────────────────────┴────────┴──────┴──────┴─────┴─────┘
+//! 0        64                                           leaves_at
+//! ┌────────┬─────────────────────────────────────────┬────────┬──────┬──────┬─────┬────────┐
+//! │ header │ first normalized key, rows, CRC, widths │ pad 64 │ leaf │ leaf │  …  │ pad 64 │   leaf: 2048 bytes,
+//! │        │ of each leaf, 24 bytes                  │        │      │      │     │        │   packed entries
+//! └────────┴─────────────────────────────────────────┴────────┴──────┴──────┴─────┴────────┘
 //!
 //! header   0  magic "TKEY"                    directory   0  normalized key of the first entry, u64
 //!          4  format version                              8  rows: see below, i64
 //!          5  0, 3 bytes                                 16  CRC32C of the leaf
 //!          8  entries                                    20  entries, u16
 //!         16  leaves                                     22  width of a normalized key in bits
-//!         24  greatest normalized key                             23  width of a row in bits
+//!         24  greatest normalized key                    23  width of a row in bits
 //!         32  length in bytes
 //!         40  0, 16 bytes                     entry of place i: normalized key - first normalized key, above it
 //!         56  CRC32C of the directory             row - rows - i
 //!         60  CRC32C of bytes 0 to 60
 //! ```
 //!
-//! Entries ascend in normalized key, then row. A leaf takes as many as fit, so that it lies where its number says, and
-//! a lookup that knows the leaf touches the line of one entry: normalized key and row lie side by side. Rows are told by
-//! their distance from the place, so that rows in the order of their keys take no bits at all.
+//! Entries ascend in normalized key, then row. Leaves have a fixed size, so a leaf's number gives its offset. A lookup that knows
+//! the leaf touches the line of one entry, because normalized key and row lie side by side. Rows are stored as the distance from
+//! their place, so rows in the order of their keys take no bits.
 //!
-//! Invariant: after [`Directory::read`] every leaf and every entry of it lies inside the bytes. Nothing about
-//! the content of leaves is believed.
+//! Invariant: after [`Directory::read`] every leaf and every entry of it lies inside the bytes. The content of leaves is not
+//! trusted.
 
 use std::ops::Range;
 
@@ -33,12 +33,12 @@ use tierra_column::bits::max_code;
 
 /// Bytes of a leaf.
 pub(super) const LEAF_BYTES: usize = 2048;
-/// Entries of a leaf, however few bits they take.
+/// The most entries of a leaf, regardless of their bits.
 pub(super) const LEAF_ENTRIES_MOST: usize = 2048;
-/// Bits that a row's distance can take: a segment's number and a row in it.
+/// The most bits of a row's distance: a segment's number and a row in it.
 const ROW_BITS_MOST: u8 = 53;
 const LINE: usize = 64;
-/// Bytes read at a time, and never from two lines if the entry lies in one.
+/// Bytes read at a time; never from two lines if the entry lies in one.
 const WORD_BYTES: usize = 16;
 const HEADER_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 24;
@@ -50,7 +50,7 @@ const WHAT: &str = "an index of keys";
 /// A normalized key, and a row whose key has it.
 pub(crate) type Entry = (u64, u64);
 
-/// What is known of a leaf beside its first normalized key.
+/// What the directory holds of a leaf besides its first normalized key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leaf {
     pub(super) rows: i64,
@@ -60,7 +60,7 @@ pub(super) struct Leaf {
     pub(super) row_width: u8,
 }
 
-/// The leaves of a run, as near memory keeps them.
+/// The leaves of a run, as held in near memory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Directory {
     /// First normalized keys, ascending.
@@ -93,7 +93,7 @@ impl Leaf {
             && entries * self.width() <= LEAF_BYTES * 8
     }
 
-    /// The distance of the normalized key in a place from the leaf's first, and the row there. `bytes` are the leaf's.
+    /// The entry at a place: the distance of its normalized key from the leaf's first, and its row. `bytes` are the leaf's.
     #[inline]
     pub(super) fn entry(&self, bytes: &[u8], place: usize) -> Entry {
         debug_assert!(place < usize::from(self.entries));
@@ -103,7 +103,7 @@ impl Leaf {
         (distance, self.row(place, row))
     }
 
-    /// The distance of the normalized key in a place from the leaf's first.
+    /// The distance of the normalized key at a place from the leaf's first.
     #[inline]
     pub(super) fn distance(&self, bytes: &[u8], place: usize) -> u64 {
         let (word, shift) = self.word(bytes, place);
@@ -135,7 +135,7 @@ impl Leaf {
         bit / 8..(bit + self.width()).div_ceil(8)
     }
 
-    /// The entries that lie in the line in which the one in `place` begins, and that one, which may go on in the next.
+    /// The entries in the line in which the entry at `place` begins, and that entry, which may extend into the next line.
     #[inline]
     pub(super) fn line_of(&self, place: usize) -> Range<usize> {
         let width = self.width();
@@ -149,7 +149,7 @@ impl Leaf {
         first..end.max(place + 1)
     }
 
-    /// The row of a normalized key, by its distance, if it is in one of these places.
+    /// The row of a normalized key, given by its distance, if it is at one of these places.
     #[inline]
     pub(super) fn row_between(
         &self,
@@ -169,12 +169,12 @@ impl Leaf {
     }
 }
 
-/// Where the leaves begin behind a directory of so many.
+/// Offset of the leaves after a directory of this many.
 pub(super) fn leaves_at(leaves: usize) -> usize {
     HEADER_BYTES + (leaves * ENTRY_BYTES).next_multiple_of(LINE)
 }
 
-/// Bytes of a run of so many leaves.
+/// Bytes of a run of this many leaves.
 pub(super) fn len_bytes(leaves: usize) -> usize {
     leaves_at(leaves) + leaves * LEAF_BYTES + PAD_BYTES
 }
@@ -185,7 +185,7 @@ impl Directory {
         self.leaves.len()
     }
 
-    /// Writes header and directory to where they belong; `bytes` are the run's.
+    /// Writes header and directory to their offsets; `bytes` are the run's.
     pub(super) fn write(&self, bytes: &mut [u8]) {
         let (header, rest) = bytes.split_at_mut(HEADER_BYTES);
         let directory = &mut rest[..leaves_at(self.len()) - HEADER_BYTES];
@@ -212,14 +212,14 @@ impl Directory {
         header[60..].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// The bytes of header and directory at the start of `bytes`, as far as the header says.
+    /// Length of header and directory at the start of `bytes`, according to the header.
     pub(super) fn stored_bytes(bytes: &[u8]) -> Option<usize> {
         let leaves = usize::try_from(read_u64(bytes.get(..HEADER_BYTES)?, 16)).ok()?;
         let is_possible = leaves <= bytes.len() / LEAF_BYTES;
         is_possible.then(|| leaves_at(leaves))
     }
 
-    /// Checks and reads header and directory at the start of `bytes`, which may go on behind the run.
+    /// Checks and reads header and directory at the start of `bytes`, which may extend beyond the run.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, FormatError> {
         let Some(header) = bytes.get(..HEADER_BYTES) else {
             return Err(truncated(HEADER_BYTES as u64, bytes));

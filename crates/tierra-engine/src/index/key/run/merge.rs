@@ -1,6 +1,6 @@
-//! Runs are joined: entries that are in order, several times over, become one run.
+//! Joins runs: several sources of ordered entries become one run.
 //!
-//! Invariant: it is read leaf by leaf, each checked before it is believed.
+//! Invariant: runs are read leaf by leaf, each checked before it is used.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,29 +15,29 @@ use super::layout::Entry;
 /// Why runs were not joined.
 #[derive(Debug)]
 pub(crate) enum MergeError {
-    /// One of them is damaged: which.
+    /// This run is damaged.
     Damaged(Arc<KeyRun>, FormatError),
-    /// Nobody wants the result any more.
+    /// The result is no longer needed.
     Interrupted,
 }
 
-/// Entries in order, read some at a time.
+/// Ordered entries, read some at a time.
 struct Source<'a> {
-    /// Those that were read.
+    /// Entries that were read.
     entries: Cow<'a, [Entry]>,
     at: usize,
-    /// Where more come from, and the number of the next leaf there.
+    /// The run with the remaining entries, and the number of its next leaf.
     run: Option<(Arc<KeyRun>, usize)>,
 }
 
 impl Source<'_> {
-    /// The next entry; `None` behind the last.
+    /// The next entry; `None` after the last.
     #[inline]
     fn head(&self) -> Option<Entry> {
         self.entries.get(self.at).copied()
     }
 
-    /// Goes on behind it.
+    /// Moves to the entry after it.
     #[inline]
     fn advance(&mut self, stop: &AtomicBool) -> Result<(), MergeError> {
         self.at += 1;
@@ -61,7 +61,7 @@ impl Source<'_> {
     }
 }
 
-/// One run of all entries of `runs`, and of `sorted` besides. Ends early once `stop` is set.
+/// One run of all entries of `runs` and of `sorted`. Ends early once `stop` is set.
 pub(crate) fn merge(
     runs: &[Arc<KeyRun>],
     sorted: &[Entry],
@@ -84,7 +84,7 @@ pub(crate) fn merge(
     }
     let mut builder = RunBuilder::default();
     loop {
-        // Whose head is the least, and until which entry it stays so.
+        // The source with the least head, and the entry up to which it stays so.
         let (mut least, mut until) = (None, None);
         for source in &mut sources {
             let Some(head) = source.head() else {

@@ -1,13 +1,13 @@
 //! A run: the keys of some sealed segments in order, each with its row, in far memory.
 //!
-//! Runs are what the index of a primary key consists of, but for the rows that no run has yet, whose keys are in near
-//! tables ([`super::levels`]). Like parts of inverted indexes they are extents: immutable, in as many copies as the
-//! table has, made in the background (`write/writer/runs.rs`) and joined while they are small. Near memory keeps the first normalized key of
-//! each leaf and a tree over them, read from the run's directory when it is opened: a tenth of a byte a row, or less; and, where
-//! the budget has room, a copy of the leaves on large pages.
+//! The index of a primary key consists of runs, except for rows without a run, whose keys are in near tables ([`super::levels`]).
+//! Like parts of inverted indexes, runs are extents: immutable, with as many copies as the table, made in the background
+//! (`write/writer/runs.rs`) and joined while they are small. Near memory holds the first normalized key of each leaf and a tree
+//! over these, read from the run's directory when it is opened: at most a tenth of a byte per row; and, if the budget has room, a
+//! copy of the leaves on large pages.
 //!
-//! Invariant: no byte of a leaf is used before its checksum held, once. A run lists all rows of its segments or is given up:
-//! then what replaces it is built of the segments themselves, in near memory, until the writer has made another.
+//! Invariant: no byte of a leaf is used before its checksum matched once. A run lists all rows of its segments or is given up:
+//! then a substitute is built from the segments, in near memory, until the writer has made another run.
 
 mod build;
 mod layout;
@@ -44,36 +44,36 @@ pub(crate) use self::merge::{MergeError, merge};
 use self::layout::{Directory, LEAF_BYTES, corrupt, leaves_at};
 use self::search::{Leaves, Sought};
 
-/// Behind the greatest number that a row can have.
+/// Greater than every row number.
 const ROWS_END: u64 = (SEGMENT_ROWS as u64) << 32;
 
 /// The runs of a version, in the order in which they were made.
 pub(crate) type KeyRuns = Arc<[Arc<KeyRun>]>;
 
-/// A run as it was opened or written.
+/// A run that was opened or written.
 pub(crate) struct KeyRun {
     entry: Arc<RunEntry>,
-    /// Its leaves, as they are stored.
+    /// Its leaves as stored.
     pages: StoredPages,
-    /// What near memory knows of them.
+    /// Their directory in near memory.
     leaves: Arc<Leaves>,
     gate: Arc<MemoryGate>,
     state: Arc<State>,
 }
 
-/// What a run shares with itself read from other copies, near or far.
+/// State shared by all instances of a run, which read different copies, near or far.
 #[derive(Default)]
 struct State {
-    /// What was read of it, wherever it lay.
+    /// Reads of the run, in any tier.
     uses: Uses,
     damaged: AtomicBool,
-    /// Its entries, once it was given up and somebody needs them.
+    /// Its entries, if it was given up and a reader needed them.
     substitute: OnceLock<HashIndex>,
 }
 
 impl KeyRun {
-    /// Opens a run that another process wrote, for a table with these segments. Where header or directory are damaged,
-    /// they are repaired from another copy.
+    /// Opens a run that another process wrote, for a table with these segments. A damaged header or directory is repaired from
+    /// another copy.
     pub(crate) fn open(
         entry: Arc<RunEntry>,
         extent: Arc<OwnedExtent>,
@@ -100,7 +100,7 @@ impl KeyRun {
         Ok(Self::new(entry, extent, directory, false, calibration))
     }
 
-    /// A run written a moment ago, whose leaves need no check.
+    /// A run that was just written, whose leaves need no check.
     pub(crate) fn written(
         entry: Arc<RunEntry>,
         extent: Arc<OwnedExtent>,
@@ -126,7 +126,7 @@ impl KeyRun {
         })
     }
 
-    /// Its leaves, as they are stored.
+    /// Its leaves as stored.
     pub(crate) fn pages(&self) -> &StoredPages {
         &self.pages
     }
@@ -136,7 +136,7 @@ impl KeyRun {
         self.read_from(self.pages.with_extent(extent), self.gate.clone())
     }
 
-    /// A near copy of it ([`StoredPages::near_copy`]).
+    /// Makes a near copy ([`StoredPages::near_copy`]).
     pub(crate) fn near_copy(
         &self,
         near: &NearMemory,
@@ -170,7 +170,7 @@ impl KeyRun {
         &self.leaves.directory
     }
 
-    /// What was read of it.
+    /// Statistics of its reads.
     pub(crate) fn uses(&self) -> &Uses {
         &self.state.uses
     }
@@ -183,18 +183,18 @@ impl KeyRun {
         self.pages.extent()
     }
 
-    /// Rows that it lists.
+    /// Number of rows that it lists.
     pub(crate) fn rows(&self) -> u64 {
         self.leaves.directory.entries
     }
 
-    /// The least normalized key and the greatest.
+    /// The least and the greatest normalized key.
     pub(crate) fn bounds(&self) -> (u64, u64) {
         let directory = &self.leaves.directory;
         (directory.firsts[0], directory.last)
     }
 
-    /// Bytes of near memory that it takes, its near copy not counted.
+    /// Its bytes of near memory, without the near copy.
     pub(crate) fn near_bytes(&self) -> usize {
         let substitute = self.substitute().map_or(0, HashIndex::bytes);
         self.leaves.near_bytes() + substitute
@@ -205,7 +205,7 @@ impl KeyRun {
         self.entry.segments.binary_search(&segment).is_ok()
     }
 
-    /// Takes it out of use, because it holds other bytes than those that were written; whether it was in use until now.
+    /// Gives it up because its bytes are not those that were written; returns whether it was in use until now.
     pub(crate) fn give_up(&self) -> bool {
         !self.state.damaged.swap(true, Ordering::Relaxed)
     }
@@ -215,24 +215,24 @@ impl KeyRun {
         self.state.damaged.load(Ordering::Relaxed)
     }
 
-    /// What is asked instead of it, once there is something.
+    /// The entries used in its place, once they are built.
     pub(crate) fn substitute(&self) -> Option<&HashIndex> {
         self.state.substitute.get()
     }
 
-    /// Has its entries asked instead of it.
+    /// Sets the entries to be used in its place.
     pub(crate) fn set_substitute(&self, entries: HashIndex) {
-        // Two readers may build one at a time; both are the same.
+        // Two readers may build one at the same time; both are the same.
         let _ = self.state.substitute.set(entries);
     }
 
-    /// Whether all its leaves have their checksums.
+    /// Whether all its leaves match their checksums.
     pub(crate) fn is_whole(&self) -> bool {
         self.pages.are_whole(self.directory())
     }
 
-    /// A row for each of `normalized keys` that has none in `rows` yet, if one is listed here. In `lookups` those are counted that
-    /// find one, others go on elsewhere. Normalized keys outside the run cost nothing.
+    /// Finds a row for each of `normalized_keys` without one in `rows`. `lookups` counts those that find one; the others continue
+    /// elsewhere. Normalized keys outside the run's bounds cost nothing.
     pub(crate) fn find(
         &self,
         normalized_keys: &[u64],
@@ -268,7 +268,7 @@ impl KeyRun {
                     |cx: Cx<M>, sought| substitute.get(cx, sought.normalized_key),
                     |at, row| found += tell(sought[at].place as usize, row),
                 ));
-                // Others are counted elsewhere.
+                // The others are counted elsewhere.
                 GroupReport {
                     lookups: found,
                     ..report
@@ -301,7 +301,7 @@ impl KeyRun {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Every row of a normalized key.
+    /// All rows of a normalized key.
     pub(crate) fn candidates(&self, normalized_key: u64) -> Result<Vec<RowId>, FormatError> {
         if !self.leaves.may_have(normalized_key) {
             return Ok(Vec::new());
@@ -321,7 +321,7 @@ impl KeyRun {
         Ok(rows)
     }
 
-    /// The entries of a leaf, in order, in place of those in `entries`: none of the one behind the last.
+    /// Replaces `entries` by those of a leaf, in order; by none after the last leaf.
     pub(crate) fn read_leaf(
         &self,
         number: usize,
@@ -332,7 +332,7 @@ impl KeyRun {
             return Ok(());
         }
         self.pages.restore_lost(self.directory())?;
-        // What is made of it lasts: it is checked now, whenever it was before.
+        // The result is stored, so the leaf is checked now even if it was checked before.
         self.pages.verify_now(self.directory(), number)?;
         let _reading = begin_read(&self.pages.bytes()[self.directory().range(number)]);
         let (first, leaf, bytes) = self.leaves.leaf(self.leaf_bytes(), number);
@@ -351,7 +351,7 @@ impl KeyRun {
         }
     }
 
-    /// The leaves with normalized keys between two of them.
+    /// The leaves that may hold normalized keys between two of them.
     pub(crate) fn leaves_between(&self, first: u64, last: u64) -> Range<usize> {
         let firsts = &self.leaves.directory.firsts;
         let start = firsts.partition_point(|normalized_key| *normalized_key < first);
@@ -362,7 +362,7 @@ impl KeyRun {
         &self.pages.bytes()[leaves_at(self.leaves.directory.len())..]
     }
 
-    /// The leaves that may hold something that is sought.
+    /// The leaves that may hold a sought key.
     fn leaves_of<'a>(&'a self, sought: &'a [Sought]) -> impl Iterator<Item = usize> + 'a {
         let firsts = &self.leaves.directory.firsts;
         sought.iter().flat_map(
@@ -398,12 +398,12 @@ impl PageFormat for Directory {
     }
 }
 
-/// Puts header and directory right from any other copy where these can be read. Whether they were.
+/// Repairs header and directory from any copy in which they can be read. Returns whether that succeeded.
 fn repair_directory(extent: &OwnedExtent) -> bool {
     let whole = |copy: &Arc<ExtentCopy>| Directory::read(copy).is_ok();
     let right = extent.copies().iter().find(|copy| whole(copy));
     let len = right.and_then(|copy| Directory::stored_bytes(copy));
-    // The length is what the right copy says: what is read there is right if it is the same.
+    // The length comes from the right copy: equal bytes of that length are right.
     let expected = right.zip(len).map(|(copy, len)| copy[..len].to_vec());
     expected.is_some_and(|expected| {
         repair::stored(extent, 0..expected.len(), |bytes| bytes == expected)

@@ -1,13 +1,13 @@
-//! Looking normalized keys up in a run: the near tree says which leaf, all normalized keys together, level by level; then the lines in
-//! which they should be are fetched together, and those of the normalized keys that are not there, until all are settled: one line of far
+//! Looks up normalized keys in a run. The near tree finds the leaf of each, all keys together, level by level. Then the lines in
+//! which they should be are fetched together, and those of keys that were not found, until all are settled: one line of far
 //! memory each, or two.
 //!
-//! Where in a leaf a normalized key should be follows from its distance to the leaf's first normalized key and to the next leaf's:
-//! normalized keys are ordinals, which are often dense, or hashes, which are even. A guess that misses tells the bounds of the
-//! next; after a few of them, the leaf is halved.
+//! The place of a normalized key in a leaf is estimated from its distance to the first normalized keys of the leaf and of the
+//! next one: normalized keys are ordinals, which are often dense, or hashes, which are uniform. A wrong guess yields the bounds
+//! of the next one; after a few guesses, the leaf is halved.
 //!
-//! Rounds of loops rather than a lookup that gives way: most normalized keys are settled by their first line, and what a group keeps of
-//! each lookup cost twice as much as looking at the line (`examples/key_index.rs`).
+//! Loops in rounds are used instead of lookups that yield: the first line settles most keys, and a group's state of each lookup
+//! cost twice as much as reading the line (`examples/key_index.rs`).
 
 use tierra_index::SearchTree;
 use tierra_interleave::{GroupReport, Mode};
@@ -18,7 +18,7 @@ use super::layout::{Directory, LEAF_BYTES, Leaf};
 const GUESSES_MOST: usize = 4;
 /// Normalized keys whose lines are fetched together.
 const TOGETHER: usize = 128;
-/// Fewer normalized keys than this hide little behind each other.
+/// Fewer normalized keys than this hide little latency.
 const FEW: usize = 4;
 
 /// A directory, and the tree over it.
@@ -31,9 +31,9 @@ pub(super) struct Leaves {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sought {
     pub(super) normalized_key: u64,
-    /// Which of those asked for it is.
+    /// Its index among the requested ones.
     pub(super) place: u32,
-    /// Where its first entry lies, if there is one: in this leaf, or first in the one behind it.
+    /// The leaf of its first entry, if there is one; that entry may also be the first of the next leaf.
     pub(super) leaf: u32,
 }
 
@@ -83,14 +83,14 @@ impl Leaves {
             }
             report += searcher.lower_bounds::<M>(normalized_keys, ranks);
             for (sought, rank) in sought.iter_mut().zip(ranks) {
-                // Entries with the normalized key may end the leaf before the one that begins with it.
+                // Entries with the normalized key may end the previous leaf.
                 sought.leaf = rank.saturating_sub(1) as u32;
             }
         }
         report
     }
 
-    /// The first row of each normalized key, told to `found` by its place. `leaves` are the leaves' bytes.
+    /// Finds the first row of each normalized key, and passes it to `found` with the key's place. `leaves` are the leaves' bytes.
     pub(super) fn first_rows<M: Mode>(
         &self,
         leaves: &[u8],
@@ -143,7 +143,7 @@ impl Leaves {
         report
     }
 
-    /// All rows of a normalized key, from where its first entry is sought.
+    /// All rows of a normalized key, from the leaf of its first entry.
     pub(super) fn all_rows<'a>(
         &'a self,
         leaves: &'a [u8],
@@ -163,7 +163,7 @@ impl Leaves {
         })
     }
 
-    /// The first normalized key of a leaf, the leaf, and its bytes out of those of all.
+    /// The first normalized key of a leaf, the leaf, and its bytes.
     #[inline]
     pub(super) fn leaf<'a>(&self, leaves: &'a [u8], number: usize) -> (u64, Leaf, &'a [u8]) {
         let bytes = &leaves[number * LEAF_BYTES..][..LEAF_BYTES];
@@ -176,20 +176,20 @@ impl Leaves {
     }
 }
 
-/// Where in a leaf a normalized key may be, as far as is known.
+/// The known bounds of a normalized key's place in a leaf.
 #[derive(Clone, Copy)]
 struct Narrowing<'a> {
     leaf: Leaf,
     bytes: &'a [u8],
     /// The distance of the normalized key from the leaf's first.
     wanted: u64,
-    /// The first place with the normalized key or a greater one is this or above.
+    /// The first place with the normalized key or a greater one is at least this.
     low: u32,
-    /// And this or below.
+    /// And at most this.
     high: u32,
-    /// The greatest distance below `low`, as far as it is known.
+    /// The greatest distance below `low`, as far as known.
     low_distance: u64,
-    /// The least at `high` or above.
+    /// The least distance at `high` or above.
     high_distance: u64,
     guesses: u8,
 }
@@ -214,13 +214,13 @@ impl<'a> Narrowing<'a> {
         }
     }
 
-    /// The place to look at: there is one.
+    /// The place to read next; there is one.
     #[inline]
     fn guess(&self) -> usize {
         let count = self.high - self.low;
         let place = match usize::from(self.guesses) < GUESSES_MOST {
             true => {
-                // Multiplied first: dense normalized keys are then found where they are, at once.
+                // Multiplied first: dense normalized keys are then found at once.
                 let part = self.wanted.saturating_sub(self.low_distance) as f64 * f64::from(count);
                 let part = part / (self.high_distance - self.low_distance).max(1) as f64;
                 (part as u32).min(count - 1)
@@ -230,15 +230,15 @@ impl<'a> Narrowing<'a> {
         (self.low + place) as usize
     }
 
-    /// Asks for the line, or the two, in which the entry of a place lies.
+    /// Fetches the line or two lines of the entry at a place.
     #[inline]
     fn fetch<M: Mode>(&self, mode: M, place: usize) -> M::Ticket {
         let entry = &self.bytes[self.leaf.bytes_of(place)];
-        // Entries of no bits lie nowhere.
+        // Entries of no bits have no address.
         mode.issue(entry.as_ptr(), entry.len().max(1))
     }
 
-    /// Looks at the line of a place: a row of the normalized key, or that there is none; nothing where another line has to be looked at.
+    /// Reads the line of a place: a row of the normalized key, or that there is none; `None` if another line must be read.
     #[inline]
     fn look(
         &mut self,
@@ -258,7 +258,7 @@ impl<'a> Narrowing<'a> {
         if distance == wanted {
             return Some(Some(row));
         }
-        // Whatever else lies in this line is near now.
+        // The rest of this line is near now.
         let line = leaf.line_of(place);
         if distance < wanted {
             let end = line.end.min(self.high as usize);
@@ -280,7 +280,7 @@ impl<'a> Narrowing<'a> {
         if self.low < self.high {
             return None;
         }
-        // Greater than all of the leaf, or in none of its places.
+        // Greater than all keys of the leaf, or between two of them.
         let behind = sought.leaf as usize + 1;
         let is_behind = self.low == u32::from(leaf.entries)
             && leaves.directory.firsts.get(behind) == Some(&sought.normalized_key);

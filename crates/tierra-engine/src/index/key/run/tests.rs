@@ -1,4 +1,4 @@
-//! What a run promises: it finds what was pushed and nothing else, whatever normalized keys there are, and believes no byte unchecked.
+//! A run's promises: it finds exactly what was pushed for any normalized keys, and uses no unchecked byte.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ fn stored(entries: &[Entry]) -> Vec<u8> {
     bytes
 }
 
-/// Numbers that look random, and the same each time.
+/// Numbers that look random, the same for each seed.
 fn random(seed: u64) -> impl Iterator<Item = u64> {
     let mut state = seed;
     std::iter::repeat_with(move || {
@@ -44,7 +44,7 @@ fn sought_of(normalized_keys: &[u64]) -> Vec<Sought> {
         .collect()
 }
 
-/// Finds each of `normalized keys`, alone and together with the others, and all rows of each.
+/// Finds each of `normalized_keys`, alone and together with the others, and all rows of each.
 fn check(entries: &[Entry], normalized_keys: impl Iterator<Item = u64>) {
     let bytes = stored(entries);
     let directory = Directory::read(&bytes).unwrap();
@@ -82,7 +82,7 @@ fn check(entries: &[Entry], normalized_keys: impl Iterator<Item = u64>) {
     }
 }
 
-/// Around every so manieth normalized key, and at both ends.
+/// Normalized keys around every `step`-th one, and at both ends.
 fn around(entries: &[Entry], step: usize) -> impl Iterator<Item = u64> {
     let some = entries.iter().step_by(step);
     some.chain(entries.last()).flat_map(|(normalized_key, _)| {
@@ -206,7 +206,7 @@ proptest! {
         check(&entries, around(&entries, 1).chain(strangers));
     }
 
-    /// Bytes with checksums that hold and hostile content: an error, or answers without a panic.
+    /// Bytes with valid checksums and hostile content: an error, or answers without a panic.
     #[test]
     fn hostile_bytes_are_errors_or_answers(
         changes in prop::collection::vec((0..4096_usize, any::<u8>()), 1..8),
