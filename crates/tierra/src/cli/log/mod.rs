@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! warning: a copy is damaged; tier=far error="checksum of extent 7 is wrong"
-//! {"unix_ms":1700000000000,"level":"warn","target":"tierra_engine::open","message":"a copy is damaged","tier":"far",..}
+//! {"unix_ms":1700000000000,"level":"warn","target":"tierra_engine::database::open","message":"a copy is damaged","tier":"far",..}
 //! ```
 //!
 //! The library installs nothing of this: what embeds it listens as it likes. Control characters are escaped, since names and
