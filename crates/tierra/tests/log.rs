@@ -81,7 +81,10 @@ fn a_line_is_text_or_json_and_no_order_to_the_terminal() {
         assert_eq!(line["level"], "warn", "{line}");
         assert!(line["unix_ms"].as_u64() > Some(1_600_000_000_000), "{line}");
         let target = line["target"].as_str().unwrap();
-        assert!(target.starts_with("tierra_engine::database::open"), "{line}");
+        assert!(
+            target.starts_with("tierra_engine::database::open"),
+            "{line}"
+        );
     }
     assert!(json.contains("\\u001b[31m"), "{json}");
 }
