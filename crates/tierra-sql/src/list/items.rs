@@ -82,7 +82,7 @@ impl List {
         let has_null = self.values.null_count() > 0;
         let values = match self.kind {
             Kind::Numbers => of_numbers(self.values.as_string(), ty)?,
-            // A string that is not a date becomes NULL and equals nothing.
+            // A string that is not a date is an error, as in a comparison.
             Kind::Texts => cast(&self.values, ty, true)?,
             Kind::Integers | Kind::Typed => equal_values(&self.values, ty)?,
         };
