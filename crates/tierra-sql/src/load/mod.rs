@@ -77,7 +77,7 @@ pub fn load_files(
     target.finish(&sources)
 }
 
-/// The format of the file at `path`. It is an error if the format cannot be loaded, or if the file states lengths it does not have.
+/// The format of the file at `path`. A file of unknown format, or with lengths that it does not have, is an error.
 pub(crate) fn format_of(path: &Path) -> Result<Format, LoadError> {
     let source = Source::open(path, &UNWATCHED)?;
     let format = source.format()?;

@@ -77,8 +77,8 @@ fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     Ok(!changes && plan.all_out_ref_exprs().is_empty())
 }
 
-/// Whether `rows` is an aggregate without GROUP BY that compares with a row of `outer` by an operator other than `=`, and refers to
-/// that row nowhere else.
+/// Whether `rows` is an aggregate without GROUP BY that compares with a row of `outer` by an operator other than `=`, and
+/// refers to that row nowhere else.
 fn compares(rows: &LogicalPlan, outer: &LogicalPlan) -> bool {
     let Some(filter) = condition(rows) else {
         return false;

@@ -70,8 +70,8 @@ pub(crate) fn uses(plan: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> Result<boo
     Ok(found)
 }
 
-/// `expr` as changed by `change`, under its old name. `names` are those of the operator of `expr`. A grouping set has no name, but
-/// its expressions have.
+/// `expr` as changed by `change`, under its old name. `names` are those of the operator of `expr`. A grouping set has no
+/// name, but its expressions have.
 pub(crate) fn under_its_name(
     expr: Expr,
     names: &NamePreserver,

@@ -73,8 +73,8 @@ fn counted(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(plan.build()?))
 }
 
-/// Whether the join comes from EXCEPT or INTERSECT: no other join compares all columns of two sides with NULL equal to NULL before
-/// joins are optimised.
+/// Whether the join comes from EXCEPT or INTERSECT: no other join compares all columns of two sides with NULL equal to
+/// NULL before joins are optimised.
 fn is_set_operation(join: &Join) -> bool {
     let width = join.left.schema().fields().len();
     matches!(join.join_type, JoinType::LeftAnti | JoinType::LeftSemi)

@@ -3,8 +3,8 @@
 //! DataFusion pushes a sort below projections and UNION ALL, and drops columns from it that are constant there. Above, it
 //! does not know that they are constant, and refuses its own plan. Such an input is sorted once more.
 //!
-//! The first few rows of each part of a UNION ALL share one limit: a row after those that one part has found is skipped in all
-//! parts. That holds for `ORDER BY a, b`. It does not hold for `b` alone if `a` is constant in each part and differs between them.
+//! The first few rows of each part of a UNION ALL share one limit: a row after those that one part has found is skipped in
+//! all parts. That holds for `ORDER BY a, b`. For `b` alone it does not, if `a` is a different constant in each part.
 
 use std::sync::Arc;
 
