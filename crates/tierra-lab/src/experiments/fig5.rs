@@ -44,8 +44,8 @@ impl Experiment for Fig5 {
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
-        // No bar on the lower bound: there a plain load waits only for the one nine loads before it, so it has ten in flight, as many
-        // as interleaving.
+        // No bar on the lower bound: there a plain load waits only for the one nine loads before it, so it has ten in flight, no
+        // fewer than interleaving.
         let gain = |memory| {
             let what = What::Reconstruction;
             ratio(

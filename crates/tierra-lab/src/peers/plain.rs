@@ -1,5 +1,5 @@
-//! The instructions themselves: `peers/c/plain.c`, a store with flush and fence, and copies past the
-//! cache, run in this process on memory of the kind that ours writes to.
+//! The bare instructions: `peers/c/plain.c`, a store with flush and fence, and copies past the cache, run in this process on the
+//! same kind of memory as ours.
 
 use std::path::Path;
 
@@ -32,11 +32,10 @@ pub struct PlainC {
 impl PlainC {
     /// The contender's name in results.
     pub const NAME: &str = "C, the instructions alone";
-    /// That of its updates of several copies: the floor of ours.
+    /// The name of its updates of several copies: the lower limit of ours.
     pub const COPIES: &str = "C, all copies and one fence";
 
-    /// Compiles the peer into `folder`; `None` where there is no C compiler, or a processor without
-    /// the instructions.
+    /// Compiles the peer into `folder`; `None` if there is no C compiler, or the processor lacks the instructions.
     ///
     /// # Errors
     /// A compiler that cannot compile or load it.

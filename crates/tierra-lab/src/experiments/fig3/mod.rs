@@ -55,7 +55,7 @@ enum What {
 }
 
 impl What {
-    /// The paper's Original.
+    /// The paper's Original, which is also the product's plain lookup.
     const HALVING_PLAIN: What = What::Codes {
         by_tree: false,
         execution: Execution::Plain,
