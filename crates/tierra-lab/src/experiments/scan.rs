@@ -1,9 +1,9 @@
 //! Encodings: how many bytes does each need for twelve distributions, how fast is it written, read and filtered, and does the
 //! estimator choose well?
+//!
 //! Every encoding is measured in the product's own chunk: planned, written, decoded into arrow arrays, and filtered on packed
 //! codes by a range that a tenth of the values pass. The crate `bitpacking` is measured as well if the values are unsigned
 //! 32-bit integers. Decoded and selected values are compared with the original ones.
-//! integers. Decoded and selected values are compared with the original ones.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -150,8 +150,8 @@ impl Experiment for Replicate {
     }
 
     fn paper(&self) -> Vec<Row> {
-        // By clflushopt, which is what clwb was there. Figure 2.22 and section 2.6 (334 % to 1260 %); section 3.1.2: about 190 % a replica on DRAM,
-        // about 330 % on Optane; within 100 % a replica for sequential updates on DRAM.
+        // By clflushopt, which clwb was there. Figure 2.22 and section 2.6 (334 % to 1260 %); section 3.1.2: per replica about
+        // 190 % on DRAM and about 330 % on Optane, and within 100 % for sequential updates on DRAM.
         let row = |view: &str, who: &str, replicas: usize, times: f64| {
             Row::new()
                 .text(view, who)
