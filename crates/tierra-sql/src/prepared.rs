@@ -491,7 +491,7 @@ fn columns(items: &[SelectItem], schema: &Schema) -> Option<(Vec<usize>, Vec<Fie
     }
     let mut names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
     names.sort_unstable();
-    // The planner reports two columns of one name.
+    // The planner handles two columns of one name.
     names
         .windows(2)
         .all(|pair| pair[0] != pair[1])

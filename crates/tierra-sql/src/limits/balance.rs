@@ -35,7 +35,7 @@ impl VisitorMut for Balance {
     }
 }
 
-/// The left operand of `expr` if it is the same operation.
+/// The left operand of `expr` if its operation is `wanted`.
 fn left_of<'a>(expr: &'a Expr, wanted: &BinaryOperator) -> Option<&'a Expr> {
     match expr {
         Expr::BinaryOp { left, op, .. } if op == wanted => Some(left),

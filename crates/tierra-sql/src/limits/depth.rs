@@ -1,8 +1,8 @@
 //! How deeply a statement nests, computed from its tokens.
 //!
-//! The parser follows parentheses by recursion and makes a chain of operators a tree as deep as the chain is long.
+//! The parser follows brackets by recursion and makes a chain of operators a tree as deep as the chain is long.
 //! Everything after it walks, clones and drops that tree by recursion. So the depth is bounded before there is a tree.
-//! Each open parenthesis may be a level, and so may each unfinished operator before the innermost open one. Commas and the
+//! Each open bracket may be a level, and so may each unfinished operator before the innermost open one. Commas and the
 //! keywords between clauses end a chain. AND and OR end it too, because their own chains are balanced
 //! ([`super::balance`]). The count is never less than the depth of the tree.
 
@@ -11,9 +11,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::LimitError;
 
-/// Levels of operators and parentheses together.
+/// Levels of operators and brackets together.
 const LEVELS_MOST: usize = 1_200;
-/// Nested parentheses, CASEs and subqueries.
+/// Nested brackets, CASEs and subqueries.
 const BRACKETS_MOST: usize = 1_000;
 /// Nested function calls: the planner names each call, with its arguments, at every level.
 const CALLS_MOST: usize = 250;

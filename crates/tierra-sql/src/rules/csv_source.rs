@@ -4,8 +4,8 @@
 //! The types of a file's fields are guesses. If values were assigned from them, a number would be rounded to the digits of
 //! its column, and 007 would become 7 in a VARCHAR. A field that the query computes or compares with keeps the guessed
 //! type. So does a field that goes into columns of several types, or into a column and elsewhere. Rows that WHERE or LIMIT
-//! leaves out must not fail for a column they do not go into: below these only VARCHAR fields are parsed as the column's
-//! type, which every field can be.
+//! leaves out must not fail for a column they do not go into: below these only fields for VARCHAR columns are parsed as the
+//! column's type, because every field is text.
 
 use std::sync::Arc;
 

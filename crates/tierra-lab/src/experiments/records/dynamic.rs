@@ -42,8 +42,8 @@ const WORKLOADS: [(&str, Workload); 10] = [
     ("I", Workload::I),
 ];
 
-/// The factor of requests for the policy that learns from them: records used once in a million requests are distinguished
-/// slowly.
+/// The policy that learns from requests gets this many times as many as others: records used once in a million requests are
+/// distinguished slowly.
 const LEARNING: usize = 8;
 
 /// Records that a scan of E reads, on average.
