@@ -79,7 +79,7 @@ impl PlainC {
     pub fn update(&self, flush: Flush, array: &mut [u8], positions: &[u32], value: u32) {
         assert_in(array, positions);
         let evict = i32::from(flush != Flush::Clwb);
-        // SAFETY: positions lie in the array, which is aligned; asked above.
+        // SAFETY: positions lie in the array, which is aligned; asserted above.
         unsafe {
             (self.update)(
                 array.as_mut_ptr().cast(),
@@ -106,7 +106,7 @@ impl PlainC {
         let evict = i32::from(flush != Flush::Clwb);
         let copies = copies.iter_mut();
         let arrays: Vec<*mut u32> = copies.map(|copy| copy.as_mut_ptr().cast()).collect();
-        // SAFETY: positions lie in each of the arrays, which are aligned; asked above.
+        // SAFETY: positions lie in each of the arrays, which are aligned; asserted above.
         unsafe {
             (self.update_copies)(
                 arrays.as_ptr(),
@@ -129,7 +129,7 @@ impl PlainC {
             assert!(copy.len() >= from.len() && copy.as_ptr().addr().is_multiple_of(LINE_BYTES));
         }
         let places: Vec<*mut u8> = to.iter_mut().map(|copy| copy.as_mut_ptr()).collect();
-        // SAFETY: every place has as many bytes, aligned to lines; asked above.
+        // SAFETY: every place has as many bytes, aligned to lines; asserted above.
         unsafe { (self.append)(places.as_ptr(), places.len(), from.as_ptr(), from.len()) }
     }
 }

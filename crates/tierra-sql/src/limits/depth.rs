@@ -58,7 +58,7 @@ struct Frame {
     betweens: usize,
 }
 
-/// Where a query in brackets stands.
+/// The position of a query in brackets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Subquery {
     OfFrom,

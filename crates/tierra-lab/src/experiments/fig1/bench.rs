@@ -51,7 +51,7 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// The name in results: one per line of a table, whatever the group.
+    /// The name in results: one per line of a table, for every group.
     pub(super) fn name(self) -> &'static str {
         match self {
             Way::Std => "slice::binary_search",
