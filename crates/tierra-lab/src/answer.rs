@@ -1,9 +1,8 @@
-//! Answers compared row for row: a time of a wrong answer is worth nothing.
+//! Compares answers row by row: the time of a wrong answer is worthless.
 //!
-//! Two answers agree when the columns of ORDER BY hold the same values in the same sequence and the
-//! rows as a whole are the same, each as often. Rows that tie may stand in any order: SQL leaves
-//! that open. Integers, decimals, dates and texts must agree exactly, floating-point columns to
-//! within the rounding of a sum taken in another order.
+//! Two answers agree if the columns of ORDER BY hold the same values in the same sequence, and if they have the same rows, each
+//! as often. Tied rows may come in any order, because SQL leaves it open. Integers, decimals, dates and texts must agree
+//! exactly, floating-point columns up to the rounding of a sum in another order.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
@@ -13,12 +12,12 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use crate::error::LabError;
 
-/// How far two numbers may be apart, relative to the larger one.
+/// The largest difference of two numbers, relative to the larger one.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
     /// For columns of floating-point numbers.
     pub floats: f64,
-    /// For any other column that holds numbers; 0 where they must be exact.
+    /// For other columns with numbers; 0 if they must be exact.
     pub others: f64,
 }
 
@@ -28,8 +27,7 @@ impl Tolerance {
         floats: 1e-9,
         others: 0.0,
     };
-    /// Against an engine that averages decimals in floating point, where ours rounds to the digits
-    /// of the result's type.
+    /// For an engine that averages decimals in floating point, while ours rounds to the digits of the result's type.
     pub const ROUNDED: Tolerance = Tolerance {
         floats: 1e-9,
         others: 1e-4,
@@ -87,7 +85,7 @@ impl Answer {
         self.rows.len()
     }
 
-    /// Where this answer differs from another; `None` where it does not.
+    /// The first difference from another answer; `None` if they agree.
     pub fn difference(
         &self,
         other: &Answer,
@@ -154,7 +152,7 @@ impl Answer {
         differing.map(|(left, right)| format!("{left:?} against {right:?}"))
     }
 
-    /// Fails where this answer to `what`, given by `who`, differs from `reference`.
+    /// Fails if this answer to `what`, from contender `who`, differs from `reference`.
     pub fn check(
         &self,
         what: &str,
@@ -174,10 +172,10 @@ impl Answer {
     }
 }
 
-/// The answer that others are compared with.
+/// The answer with which others are compared.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    /// Whose it is.
+    /// The contender that gave it.
     pub who: String,
     /// The answer.
     pub answer: Answer,
@@ -185,7 +183,7 @@ pub struct Reference {
     pub order: Vec<usize>,
 }
 
-/// The result columns a query is ordered by: those of the outermost Sort that the result shows.
+/// The result columns by which a query is ordered: those of the outermost Sort that are in the result.
 pub fn order_of(plan: &LogicalPlan) -> Vec<usize> {
     let mut below = plan;
     let sort = loop {

@@ -1,7 +1,6 @@
-//! Bars: what an experiment promises, and whether the samples keep it.
+//! Bars: what an experiment promises, and whether the samples meet it.
 //!
-//! A bar is met only by a number: where a sample is missing it counts as missed, is never skipped, and is
-//! printed as not measured.
+//! Only a number meets a bar. A missing sample counts as missed, is never skipped, and is printed as not measured.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,9 +23,9 @@ pub struct Bar {
     pub sense: Sense,
     /// The bar itself.
     pub bar: f64,
-    /// What came out; `None` where the samples for it are missing.
+    /// The measured value; `None` if its samples are missing.
     pub measured: Option<f64>,
-    /// Whether the promise is kept.
+    /// Whether the bar is met.
     pub met: bool,
 }
 
@@ -56,8 +55,8 @@ impl Bar {
         }
     }
 
-    /// Whether two computations of a bar came to the same: a decimal number in a file need not give
-    /// back the last bit of the one that was written.
+    /// Whether two computations of a bar agree. A decimal number read from a file may differ in its last bit from the one
+    /// written.
     pub fn agrees_with(&self, other: &Bar) -> bool {
         let same_number = match (self.measured, other.measured) {
             (Some(one), Some(another)) => {

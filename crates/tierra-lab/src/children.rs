@@ -1,4 +1,4 @@
-//! Processes that an experiment starts and that do not end by themselves: they end when the lab does, however it ends.
+//! Child processes of an experiment that do not end by themselves. They end with the lab, even if it is killed.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -9,28 +9,28 @@ use rustix::thread::sched_setaffinity;
 
 use crate::pin;
 
-/// Starts a process that is killed when the thread that calls this ends, and thus when the lab is killed; if a
-/// number is given, on that one of the CPUs that the lab may use, wherever this thread is.
+/// Starts a process that is killed when the calling thread ends, and so when the lab is killed. If a number is given, the
+/// process runs on that one of the lab's CPUs, independent of this thread's CPU.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub(crate) fn start(command: &mut Command, cpu: Option<usize>) -> io::Result<Child> {
     let lab = getpid();
     let cpu = cpu.and_then(pin::cpu_of_process);
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A lab that ended before the signal was asked for sends none.
+        // A lab that ended before this call sends no signal.
         if getppid() != Some(lab) {
             return Err(io::Error::from(io::ErrorKind::BrokenPipe));
         }
         if let Some(cpu) = &cpu {
-            // Where the system refuses, the process wanders, which is slower and not wrong.
+            // If the system refuses, the process may move between CPUs, which is slower but not wrong.
             let _ = sched_setaffinity(None, cpu);
         }
         Ok(())
     };
-    // SAFETY: between fork and exec the closure makes system calls alone: it allocates nothing (the error is a plain
-    // kind, CPU sets lie on the stack) and takes no lock.
+    // SAFETY: between fork and exec the closure only makes system calls: it allocates nothing (the error is a plain
+    // kind, CPU sets are on the stack) and takes no lock.
     unsafe { command.pre_exec(prepare) };
     command.spawn()
 }

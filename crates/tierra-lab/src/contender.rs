@@ -1,5 +1,5 @@
-//! Tierra as a contender: a database in a folder, filled through the product's own loader and asked
-//! through its own session, two threads like everybody else.
+//! Tierra as a contender: a database in a folder, filled by the product's loader and queried through its session, with
+//! two threads like all contenders.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ impl Tierra {
         &self.session
     }
 
-    /// Another session on the same database, whose lookups wait for memory in this way.
+    /// Another session on the same database, with this scheduling of lookups.
     pub fn another_session(&self, scheduling: impl Into<Scheduling>) -> Result<Session, LabError> {
         let options = SessionOptions {
             threads: Some(THREADS),
@@ -86,7 +86,7 @@ impl Tierra {
         })
     }
 
-    /// Waits for what a load leaves to the background, so that no measurement meets it.
+    /// Waits for the background work of a load, so that it disturbs no measurement.
     pub fn settle(&self) -> Result<(), LabError> {
         let settled = self.database.wait_for_near_copies();
         settled.by(Tierra::ENGINE, "copying rows near")
@@ -105,7 +105,7 @@ impl Tierra {
         self.far().map_or(0, |far| far.used_bytes)
     }
 
-    /// What the far pool lies on and survives.
+    /// The medium of the far pool, and what it survives.
     pub fn describe(&self) -> Row {
         let Some(far) = self.far() else {
             return Row::new();
@@ -122,7 +122,7 @@ impl Tierra {
             )
     }
 
-    /// The pool is the tier that lies on something.
+    /// The far tier: the one with a medium.
     fn far(&self) -> Option<TierInfo> {
         self.database
             .tiers()

@@ -1,7 +1,7 @@
-//! Curves: what changes while an experiment runs, drawn as lines over time.
+//! Curves: quantities that change while an experiment runs, drawn as lines over time.
 //!
-//! A curve's rows are its points, in order: each has the time, the line it belongs to, and a value. There are
-//! too many of them for a table; they are in the results file, and in the figure.
+//! A curve's rows are its points, in order: each has the time, its line, and a value. They are too many for a table; they
+//! are in the results file and in the figure.
 
 use crate::row::{Row, distinct};
 use crate::view::Unit;

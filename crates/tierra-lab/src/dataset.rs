@@ -1,4 +1,4 @@
-//! Data sets as Parquet files: what every engine of a comparison loads.
+//! Data sets as Parquet files, which every engine of a comparison loads.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub struct TableFile {
     pub path: PathBuf,
     /// Its rows.
     pub rows: u64,
-    /// What its rows take as uncompressed Arrow arrays, texts with 32-bit offsets.
+    /// The size of its rows as uncompressed Arrow arrays, texts with 32-bit offsets.
     pub arrow_bytes: u64,
 }
 
@@ -68,7 +68,7 @@ pub fn write_parquet(
     })
 }
 
-/// The schema with views replaced by the one text type that every engine reads as its own.
+/// The schema with views replaced by the one text type that all engines support.
 fn with_plain_texts(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
         let plain = match field.data_type() {

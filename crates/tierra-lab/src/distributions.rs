@@ -1,8 +1,8 @@
-//! Twelve named distributions of values, the ground on which encodings compete.
+//! Twelve named distributions of values, on which encodings are compared.
 //!
-//! They are the cases that encodings exist for and those that punish the wrong one: narrow and wide,
-//! with and without outliers, sorted, offset, skewed, in runs, mostly NULL, few and many texts. The
-//! second and third are those of the replication thesis's read micro-benchmarks.
+//! They cover the cases for which encodings exist, and those in which a wrong choice is expensive: narrow and wide, with and
+//! without outliers, sorted, offset, skewed, in runs, mostly NULL, few and many texts. The second and third are those of the
+//! replication thesis's read micro-benchmarks.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct Distribution {
     pub name: &'static str,
     /// The type of its values.
     pub ty: LogicalType,
-    /// So many of them.
+    /// Makes that many values.
     pub values: fn(usize, &mut Random) -> ArrayRef,
 }
 
@@ -135,10 +135,10 @@ fn event_times(n: usize, random: &mut Random) -> ArrayRef {
     )))
 }
 
-/// Log-normal around 100.00: many small ones, a long tail.
+/// Log-normal around 100.00: many small values and a long tail.
 fn prices(n: usize, random: &mut Random) -> ArrayRef {
     let cents = (0..n).map(|_| {
-        // Twelve uniform numbers make a normal one, as near as a price needs.
+        // The sum of twelve uniform numbers is close enough to a normal one for a price.
         let normal: f64 = (0..12).map(|_| random.fraction()).sum::<f64>() - 6.0;
         (10_000.0 * (0.8 * normal).exp()) as i128
     });

@@ -1,4 +1,4 @@
-//! Why an experiment could not be run or a result not be believed.
+//! Why an experiment could not run, or why a result is not valid.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ pub enum LabError {
         /// The names there are.
         known: String,
     },
-    /// Another size was asked for than an experiment can have.
+    /// An option of size that the experiment does not have.
     #[error("`{name}` has no --{option}; run it without")]
     NoScale {
         /// The experiment.
         name: &'static str,
-        /// The option that it does not heed.
+        /// The option that it does not support.
         option: &'static str,
     },
     /// A file or directory could not be read or written.
@@ -30,7 +30,7 @@ pub enum LabError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// A results file is not one.
+    /// A file is not a results file.
     #[error("{path}: not a results file of this version: {source}; run the experiment again", path = path.display())]
     Malformed {
         /// The file.
@@ -38,7 +38,7 @@ pub enum LabError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
-    /// A results file of another layout.
+    /// A results file with another layout.
     #[error("{path}: results of schema {found}, this lab reads {expected}; run the experiment again", path = path.display())]
     Schema {
         /// The file.
@@ -67,18 +67,18 @@ pub enum LabError {
         who: String,
         /// What it was doing.
         doing: String,
-        /// What it says.
+        /// Its error.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// What was read is not what was written.
+    /// A read does not return what was written.
     #[error("{who} gives a wrong answer: {what}")]
     WrongAnswer {
         /// Which contender.
         who: String,
-        /// About what.
+        /// The wrong answer.
         what: String,
     },
-    /// Two contenders give different answers: no time of theirs means anything.
+    /// Two contenders give different answers, so their times are meaningless.
     #[error("{what}: {left} and {right} give different answers: {detail}")]
     AnswersDiffer {
         /// The query or operation.
@@ -100,7 +100,7 @@ pub enum LabError {
     },
 }
 
-/// Gives an error its place: who met it, doing what.
+/// Adds to an error the contender and its operation.
 pub trait Context<T> {
     /// Turns any error into [`LabError::Contender`].
     fn by(self, who: &str, doing: impl Into<String>) -> Result<T, LabError>;

@@ -1,7 +1,7 @@
-//! What an experiment is.
+//! The interface of an experiment.
 //!
-//! An experiment measures rows. What they promise ([`Experiment::bars`]) and how they are shown
-//! ([`Experiment::views`]) are functions of rows alone, so both can be had again from a results file.
+//! An experiment measures rows. Its bars ([`Experiment::bars`]) and its views ([`Experiment::views`]) are functions of the rows
+//! alone, so both can be computed again from a results file.
 
 use crate::bar::Bar;
 use crate::curve::Curve;
@@ -11,12 +11,12 @@ use crate::results::Tier;
 use crate::row::Row;
 use crate::view::View;
 
-/// What an experiment measured.
+/// The result of an experiment.
 #[derive(Debug)]
 pub struct Measured {
-    /// What stood behind the memory.
+    /// The medium of the measured memory.
     pub tier: Tier,
-    /// Scale, repetitions and so on, beside what the lab records itself.
+    /// Scale, repetitions and so on, in addition to what the lab records.
     pub parameters: Row,
     /// One row per measured point.
     pub rows: Vec<Row>,
@@ -30,7 +30,7 @@ pub trait Experiment: Sync {
     /// The question, one sentence.
     fn about(&self) -> &'static str;
 
-    /// The options of [`Scale`](crate::lab::Scale) that it heeds.
+    /// The options of [`Scale`](crate::lab::Scale) that it supports.
     fn heeds(&self) -> &'static [ScaleOption] {
         &[]
     }
@@ -41,15 +41,15 @@ pub trait Experiment: Sync {
     /// The promises, computed from the rows' raw samples.
     fn bars(&self, rows: &[Row]) -> Vec<Bar>;
 
-    /// How the rows are laid out.
+    /// The layout of the rows.
     fn views(&self) -> &'static [View];
 
-    /// What is drawn as lines, over time.
+    /// The curves drawn over time.
     fn curves(&self) -> &'static [Curve] {
         &[]
     }
 
-    /// What the papers state, under the keys of the rows it stands beside.
+    /// The papers' values, under the keys of the corresponding rows.
     fn paper(&self) -> Vec<Row> {
         Vec::new()
     }

@@ -1,7 +1,7 @@
-//! How long requests take: a histogram whose buckets are a thirty-second of what they count apart.
+//! A histogram of times; a bucket is at most a thirty-second of its times wide.
 //!
-//! Buckets are linear within each doubling (as those of HdrHistogram), so that nanoseconds and seconds fit one
-//! histogram of 15 KiB, and noting a time is an addition.
+//! Buckets are linear within each doubling (as in HdrHistogram), so nanoseconds and seconds fit one histogram of 15 KiB, and
+//! recording a time is an addition.
 //!
 //! ```
 //! use tierra_lab::histogram::Histogram;
@@ -31,7 +31,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Nothing counted.
+    /// An empty histogram.
     pub fn new() -> Histogram {
         Histogram {
             buckets: vec![0; BUCKETS].into(),
@@ -39,7 +39,7 @@ impl Histogram {
         }
     }
 
-    /// Counts a time, of as many requests.
+    /// Counts a time for that many requests.
     #[inline]
     pub fn add(&mut self, time_ns: u64, requests: u64) {
         self.buckets[bucket(time_ns)] += requests;
@@ -51,7 +51,7 @@ impl Histogram {
         self.count
     }
 
-    /// The time that a part of the requests, 0 to 1, did not exceed, at most a thirty-second too long; `None` of nothing.
+    /// The time that a part of the requests, 0 to 1, did not exceed, at most a thirty-second too long; `None` if it is empty.
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let wanted = ((self.count as f64 * part).ceil() as u64).max(1);
         let mut passed = 0;

@@ -1,7 +1,7 @@
-//! JSON in the layout that results are committed in: one row per line.
+//! JSON in the layout of committed results: one row per line.
 //!
-//! The pretty printer gives every sample a line, the compact one gives the file a single line. With
-//! a row per line a difference between two runs shows which points moved.
+//! A pretty printer gives every sample a line; a compact one makes a single line. With one row per line, a diff of two runs
+//! shows which points moved.
 
 use std::io::{self, Write};
 

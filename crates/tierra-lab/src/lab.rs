@@ -1,4 +1,4 @@
-//! The bench an experiment stands on: its size, seed, threads and a place for its files.
+//! The environment of an experiment: its size, seed, threads and folders.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::scratch::Scratch;
 
 /// Threads of every contender in a comparison.
 pub const THREADS: usize = 2;
-/// Where files lie in memory.
+/// A folder in memory.
 const MEMORY: &str = "/dev/shm";
 /// The seed of everything random.
 pub const SEED: u64 = 0x7161_7272_6965;
@@ -94,21 +94,21 @@ fn at_least<const LEAST: u64>(text: &str) -> Result<u64, String> {
     Ok(number)
 }
 
-/// What every experiment is given.
+/// The lab that every experiment is given.
 #[derive(Debug)]
 pub struct Lab {
     quick: bool,
     scale: Scale,
     scratch: Scratch,
-    /// Not every machine has one.
+    /// `None` if the machine has no folder in memory.
     in_memory: Option<Scratch>,
     runtime: Runtime,
     cpus: Vec<usize>,
 }
 
 impl Lab {
-    /// Pins this process to [`THREADS`] CPUs and starts the runtime that all contenders share.
-    /// Files go to a new folder under `scratch`, removed at the end, or by the next lab where this one is killed.
+    /// Pins this process to [`THREADS`] CPUs and starts the runtime that all contenders share. Files go to a new folder under
+    /// `scratch`. It is removed at the end, or by the next lab if this one is killed.
     pub fn new(quick: bool, scratch: &Path) -> Result<Lab, LabError> {
         let cpus = pin::to_first_cpus(THREADS);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -126,13 +126,13 @@ impl Lab {
         })
     }
 
-    /// The same bench, for experiments of another size.
+    /// The same lab, for experiments of another size.
     #[must_use]
     pub fn scaled(self, scale: Scale) -> Lab {
         Lab { scale, ..self }
     }
 
-    /// Records of a store: what was asked for, else the one or the other.
+    /// Records of a store: the requested number, else one of these by the size of the run.
     pub fn records(&self, quick: u64, full: u64) -> u64 {
         self.scale.records.unwrap_or(self.size(quick, full))
     }
@@ -149,7 +149,7 @@ impl Lab {
         asked.unwrap_or(self.size(quick, full))
     }
 
-    /// The one case that was asked for.
+    /// The requested case.
     pub fn seed(&self) -> Option<u64> {
         self.scale.seed
     }
@@ -159,7 +159,7 @@ impl Lab {
         self.quick
     }
 
-    /// The one or the other, by size of the run.
+    /// One of these, by the size of the run.
     pub fn size<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
@@ -171,14 +171,13 @@ impl Lab {
         Ok(path)
     }
 
-    /// A new, empty folder on the ordinary file system that goes when the caller drops it.
+    /// A new, empty folder on the ordinary file system, removed when the caller drops it.
     pub fn passing_folder(&self) -> Result<TempDir, LabError> {
         let parent = self.scratch.path();
         TempDir::new_in(parent).at(parent)
     }
 
-    /// A new, empty folder in memory, which goes when the caller drops it. Not every machine has
-    /// one.
+    /// A new, empty folder in memory, removed when the caller drops it. Not every machine has one.
     pub fn folder_in_memory(&self) -> Result<TempDir, LabError> {
         let parent = self
             .in_memory

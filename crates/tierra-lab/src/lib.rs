@@ -1,10 +1,9 @@
 //! Tierra's lab: every figure as a runnable experiment.
 //!
-//! An experiment answers one question with numbers. It uses the product's own types, runs its peers
-//! in the same minutes ([`turns`]; in the same process, but for DuckDB, PMDK and servers), checks that all of them give the same answer,
-//! and keeps every repetition's raw sample ([`row`]). What is promised about those numbers are its
-//! bars ([`bar`]), computed from the samples alone, so that anybody can compute them again
-//! ([`verdict`]).
+//! An experiment answers one question with numbers. It uses the product's own types and runs its peers in the same minutes
+//! ([`turns`]; in the same process, except for DuckDB, PMDK and servers). It checks that all give the same answer, and keeps
+//! every repetition's raw sample ([`row`]). Its promises are its bars ([`bar`]), computed from the samples alone, so that they
+//! can be computed again ([`verdict`]).
 //!
 //! ```
 //! use tierra_lab::row::Row;
@@ -24,8 +23,8 @@
 //! assert!(row.value("time_ns").is_some());
 //! ```
 //!
-//! Without the feature `sql` only the experiments on memory and lookups are there, built in seconds
-//! instead of minutes; with `engine` alone those on what survives of tables as well.
+//! Without the feature `sql` there are only the experiments on memory and lookups, built in seconds instead of minutes; with
+//! `engine` alone, also those on the durability of tables.
 
 #[cfg(feature = "sql")]
 pub mod answer;

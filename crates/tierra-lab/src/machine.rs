@@ -1,4 +1,4 @@
-//! The machine a result was measured on: without it a time is a rumour.
+//! The machine on which a result was measured: without it a time has no meaning.
 
 use std::fs;
 use std::path::Path;
@@ -7,15 +7,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// Above this many busy processors at the start the machine was doing something else, and the results say so.
+/// With more busy processors than this at the start, the machine was doing other work, and the results say so.
 const QUIET_LOAD: f64 = 0.5;
-/// How long others' work is listened to.
+/// The time over which other work is measured.
 const LISTENED: Duration = Duration::from_millis(500);
 
-/// What a result needs to say about where and when it was measured.
+/// The place and time of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The CPU's own name of itself.
+    /// The CPU's name.
     pub cpu: String,
     /// CPUs this process may run on.
     pub cores: u64,
@@ -25,28 +25,27 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// The system's base page.
     pub base_page_bytes: u64,
-    /// The page size a near region really obtained.
+    /// The page size that a near region obtained.
     pub near_page_bytes: Option<u64>,
     /// The system's name and version.
     pub kernel: String,
-    /// The CPU flags that kernels and persistence choose by.
+    /// The CPU flags on which the choice of kernels and of flushes depends.
     pub cpu_flags: Vec<String>,
-    /// Average number of runnable tasks over the last minute, when the experiment started: what the lab
-    /// itself ran in that minute is part of it.
+    /// The average number of runnable tasks over the minute before the experiment, including the lab's own.
     pub load_at_start: Option<f64>,
     /// Processors that were busy while the lab waited, just before the experiment ([`busy_processors`]).
     pub busy_at_start: Option<f64>,
     /// When the experiment started, UTC, ISO 8601.
     pub date: String,
-    /// The source's commit, with `+` where the working tree differed from it.
+    /// The source's commit, with `+` if the working tree differed.
     pub commit: Option<String>,
     /// The build, for example "release".
     pub build: String,
 }
 
 impl Machine {
-    /// Describes this machine now. `near_page_bytes` is what a near region obtained, `busy_at_start` what
-    /// [`busy_processors`] says.
+    /// Describes this machine now. `near_page_bytes` is what a near region obtained, `busy_at_start` the result of
+    /// [`busy_processors`].
     pub fn record(near_page_bytes: Option<u64>, busy_at_start: Option<f64>) -> Machine {
         let cpuinfo = read("/proc/cpuinfo");
         let field = |name: &str| {
@@ -85,12 +84,12 @@ impl Machine {
         }
     }
 
-    /// What makes this machine's times doubtful, in a sentence; `None` where nothing does.
+    /// Why this machine's times are doubtful, in a sentence; `None` if they are not.
     pub fn doubt(&self) -> Option<String> {
         if self.build != "release" {
             return Some("this is a debug build: no time below means anything".to_owned());
         }
-        // The load average is also what the lab did itself: it decides only where nothing else is known.
+        // The load average includes the lab's own work, so it is used only if nothing else is known.
         let (of, busy) = match self.busy_at_start {
             Some(busy) => ("busy processors", busy),
             None => ("load average", self.load_at_start?),
@@ -101,8 +100,7 @@ impl Machine {
     }
 }
 
-/// How many processors are busy for half a second, while this thread sleeps; `None` where the system does
-/// not say.
+/// The number of processors busy during half a second in which this thread sleeps; `None` if the system does not tell.
 pub fn busy_processors() -> Option<f64> {
     let before = processor_ticks(&read("/proc/stat"))?;
     std::thread::sleep(LISTENED);
@@ -112,14 +110,14 @@ pub fn busy_processors() -> Option<f64> {
         after.0.checked_sub(before.0)?,
         after.1.checked_sub(before.1)?,
     );
-    // A line for each processor follows that of all.
+    // One line per processor follows the line of all.
     let processors = stat.lines().filter(|line| line.starts_with("cpu")).count() - 1;
     (all > 0).then(|| busy as f64 / all as f64 * processors as f64)
 }
 
-/// Ticks of all processors since the start: those with work, and all.
+/// Ticks of all processors since the start: busy ones, and all.
 fn processor_ticks(stat: &str) -> Option<(u64, u64)> {
-    // user, nice, system, idle, iowait, irq, softirq, steal; what follows is part of user.
+    // user, nice, system, idle, iowait, irq, softirq, steal; the following fields are part of user.
     let ticks: Vec<u64> = stat
         .strip_prefix("cpu ")?
         .split_whitespace()
@@ -208,7 +206,7 @@ fn commit() -> Option<String> {
             .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let head = git(&["rev-parse", "HEAD"])?;
-    // The results of an earlier experiment of the same run are no change of the source.
+    // Results of an earlier experiment of the same run do not change the source.
     let changed = git(&["status", "--porcelain", "--", ":!results", ":(top)"])?;
     let changed = changed
         .lines()

@@ -23,23 +23,23 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Names the experiments, with what they take at full scale on two cores, at most.
+    /// Lists the experiments, with the most that each takes at full scale on two cores.
     List,
     /// Runs experiments and writes NAME.json, NAME.csv and NAME.svg.
     Run {
-        /// Which ones.
+        /// The experiments to run.
         #[arg(required_unless_present = "all", value_name = "NAME")]
         names: Vec<String>,
-        /// All of them.
+        /// All experiments.
         #[arg(long, conflicts_with = "names")]
         all: bool,
         /// Small data and few repetitions: seconds instead of minutes, every step still taken.
         #[arg(long)]
         quick: bool,
-        /// Where results go.
+        /// The folder for results.
         #[arg(long, value_name = "DIR", default_value_os_t = results())]
         out: PathBuf,
-        /// Where data sets and databases are put while running; `list` says how much that is.
+        /// The folder for data sets and databases while running; `list` shows how much they take.
         #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
         scratch: PathBuf,
         #[command(flatten)]
@@ -47,35 +47,35 @@ enum Command {
     },
     /// Writes NAME.csv and NAME.svg of a results folder again, from NAME.json.
     Draw {
-        /// Which ones; without a name, all that are there.
+        /// The experiments to draw; by default, all in the folder.
         #[arg(value_name = "NAME")]
         names: Vec<String>,
         /// The folder.
         #[arg(long, value_name = "DIR", default_value_os_t = results())]
         out: PathBuf,
     },
-    /// Recomputes every bar of a results folder from its raw samples; fails where one is missed.
+    /// Recomputes every bar of a results folder from its raw samples; fails if one is missed.
     Bars {
         /// The folder.
         #[arg(value_name = "DIR", default_value_os_t = results())]
         folder: PathBuf,
     },
-    /// What experiments start as a process of its own: the server of records, with its settings.
+    /// The server of records, with its settings, that experiments start as a separate process.
     #[command(hide = true)]
     Serve {
-        /// As `tierra kv` takes them.
+        /// The settings of `tierra kv`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         settings: Vec<String>,
     },
-    /// What experiments start and kill: changes a database for ever.
+    /// The child that experiments start and kill: it changes a database until it is killed.
     #[cfg(feature = "engine")]
     #[command(hide = true)]
     Child {
-        /// What it does.
+        /// The kind of work.
         work: String,
-        /// Where.
+        /// The database's directory.
         dir: PathBuf,
-        /// By which seed, or how much.
+        /// The seed, or the amount of work.
         number: u64,
     },
 }
@@ -83,7 +83,7 @@ enum Command {
 /// Stack of an experiment's thread: as much as the main thread of a process has.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Where results are kept by default: with the source, where the lab is run within it, whoever built it wherever.
+/// The default folder of results: within the source if the lab runs there, independent of where it was built.
 fn results() -> PathBuf {
     std::env::current_dir().map_or_else(|_| "results".into(), |here| results_from(&here))
 }
@@ -151,7 +151,7 @@ fn list() {
             one.about().to_owned(),
         ]
     }));
-    // Sentences read from the left.
+    // Sentences are aligned to the left.
     let about = headings.len() - 1;
     let widest = lines
         .iter()
@@ -165,7 +165,7 @@ fn list() {
     println!("\nMinutes, memory and --scratch: at full scale on two cores, at most.");
 }
 
-/// The experiments of those names: all looked up before the first one spends minutes.
+/// The experiments of those names. All names are checked before the first one runs.
 fn chosen(
     names: &[String],
     all: bool,
@@ -197,8 +197,8 @@ fn run_all(
 ) -> Result<(), LabError> {
     let near_page_bytes = near_page_bytes();
     for experiment in chosen {
-        // A bench of its own for each: what one leaves behind, on disk or in memory, is gone before
-        // the next one starts. So is its thread, with the CPU that it may have chosen.
+        // Each has its own lab: everything that one leaves, on disk or in memory, is gone before the next one starts. So is its
+        // thread, with the CPU to which it may be pinned.
         let machine = Machine::record(near_page_bytes, machine::busy_processors());
         let lab = Lab::new(quick, scratch)?.scaled(scale);
         std::thread::scope(|scope| {
@@ -240,14 +240,14 @@ fn draw(names: &[String], out: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The page size that near memory really obtains here.
+/// The page size that near memory obtains here.
 fn near_page_bytes() -> Option<u64> {
     let mut region = Region::near(LARGE_PAGE_BYTES).ok()?;
     region.populate().ok()?;
     Some(region.page_size_bytes() as u64)
 }
 
-/// Prints the bars of a folder; whether all are met.
+/// Prints the bars of a folder; `true` if all are met.
 fn bars(folder: &Path) -> Result<bool, LabError> {
     let verdicts = verdict::verdicts(folder, experiments::all())?;
     for verdict in &verdicts {

@@ -1,10 +1,9 @@
-//! Where the memory is that an experiment measures: near, or far, emulated over the same bytes.
+//! The memory of an experiment: near, or far, emulated over the same bytes.
 //!
-//! Near memory is real. Far memory is the paper's Optane over everything that lookups load, so that one
-//! structure is measured in both places without a copy. Plain execution waits for each load there, an
-//! upper bound, since a processor overlaps loads that do not depend on each other; the lower bound, ten
-//! loads overlapping whatever they depend on, is a setting of its own. It empties the modelled cache:
-//! contenders of both bounds do not take turns.
+//! Near memory is real. Far memory is the paper's Optane over everything that lookups load, so that one structure is measured in
+//! both without a copy. Plain execution waits for each load there. That is an upper bound, since a processor overlaps
+//! independent loads. The lower bound, ten loads overlapping regardless of dependences, is a separate setting. It empties the
+//! modelled cache, so contenders of the two bounds do not take turns.
 
 use tierra_memory::emulation::{self, FarMemory};
 
@@ -16,10 +15,10 @@ const OPTANE: FarMemory = FarMemory {
     ..FarMemory::OPTANE
 };
 
-/// Where the memory is.
+/// The kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// Real, as it is.
+    /// Real memory.
     Near,
     /// Emulated Optane.
     Optane,
@@ -37,7 +36,7 @@ impl Memory {
         }
     }
 
-    /// Does `work` while memory is there; it is near before and after.
+    /// Runs `work` with this memory; memory is near before and after.
     ///
     /// # Errors
     /// Those of `work`.

@@ -1,5 +1,5 @@
-//! Where updates go: long sequences of positions in an array, of which every measurement takes a part of
-//! its own, so that none finds in the caches what another one left.
+//! The positions of updates: long sequences of positions in an array. Every measurement takes its own part, so that it finds
+//! nothing in the caches that another one left.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl Pattern {
 #[derive(Debug)]
 pub struct Positions {
     path: PathBuf,
-    /// As many of each pattern, one pattern after the other.
+    /// That many of each pattern, one pattern after the other.
     all: Vec<u32>,
     each: usize,
     /// How many of each pattern were taken.
@@ -80,10 +80,10 @@ impl Positions {
         &self.path
     }
 
-    /// The next `count`, from the beginning again when none are left, and where they begin in the file.
+    /// The next `count` positions, from the beginning again when none are left, and their index in the file.
     ///
     /// # Panics
-    /// If there are not that many.
+    /// If there are fewer.
     pub fn take(&mut self, pattern: Pattern, count: usize) -> (usize, &[u32]) {
         assert!(count <= self.each, "more than were drawn");
         let taken = &mut self.taken[pattern as usize];
@@ -96,8 +96,8 @@ impl Positions {
     }
 }
 
-/// Of so many throws, those that succeed, of two outcomes equally likely: by the normal distribution, which
-/// for thousands of throws and more is the same.
+/// The number of successes in that many throws of a fair coin, by the normal distribution, which is the same for thousands
+/// of throws and more.
 fn binomial(throws: usize, random: &mut Random) -> u32 {
     let (radius, angle) = (1.0 - random.fraction(), random.fraction());
     let normal = (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos();
@@ -122,7 +122,7 @@ mod tests {
         };
         let (mean, deviation) = spread(positions.take(Pattern::Uniform, 10_000).1);
         assert!((mean / 524_288.0 - 1.0).abs() < 0.05 && deviation > 250_000.0);
-        // The root of a million throws, halved.
+        // Half of the root of a million throws.
         let (mean, deviation) = spread(positions.take(Pattern::Binomial, 10_000).1);
         assert!((mean - 524_288.0).abs() < 50.0 && (deviation / 512.0 - 1.0).abs() < 0.05);
         assert_eq!(positions.take(Pattern::Sequential, 6_000).1[5_999], 5_999);

@@ -1,8 +1,8 @@
-//! Progress of long runs, on the terminal's error stream only: never in a result, never in a pipe.
+//! Progress of long runs, only on a terminal's standard error: never in a result, never in a pipe.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar over `steps` steps. Hidden by indicatif itself where standard error is no terminal.
+/// A bar over `steps` steps. indicatif hides it if standard error is not a terminal.
 pub fn bar(what: &str, steps: usize) -> ProgressBar {
     let style =
         ProgressStyle::with_template("{prefix:>12} [{bar:30}] {pos}/{len} {msg} ({eta} left)")

@@ -19,7 +19,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is positive and far below 2^64, where the bias is nothing.
+    /// A number below `bound`, which is positive and so far below 2^64 that the bias is negligible.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }

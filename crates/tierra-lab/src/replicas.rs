@@ -1,8 +1,7 @@
-//! Logs of one length in several pools, and replica sets over the first of them: what the experiments on
-//! replication write to.
+//! Logs of one length in several pools, and replica sets over the first of them: the targets of the experiments on
+//! replication.
 //!
-//! The pools lie on tmpfs, written as if it were persistent memory, so that lines are flushed and fenced as
-//! they would have to be.
+//! The pools are on tmpfs, written as if it were persistent memory, so lines are flushed and fenced as there.
 
 use std::time::Instant;
 
@@ -28,7 +27,7 @@ impl Copies {
     /// Makes `count` pools with a log of `bytes` each.
     ///
     /// # Errors
-    /// Where there is no folder in memory, or no room.
+    /// If there is no folder in memory, or no space.
     pub fn create(lab: &Lab, count: usize, bytes: usize, flush: Flush) -> Result<Copies, LabError> {
         let folder = lab.folder_in_memory()?;
         let mut copies = Vec::new();
@@ -68,10 +67,10 @@ impl Copies {
         &self.copies
     }
 
-    /// Such bytes in the pools of the first copies, outside them.
+    /// Extents of that size in the pools of the first copies, outside their logs.
     ///
     /// # Errors
-    /// Where there is no room.
+    /// If there is no space.
     pub fn scratches(&self, count: usize, bytes: usize) -> Result<Vec<ExtentWriter>, LabError> {
         let doing = "making room beside the copies";
         let pools = self.copies[..count].iter().map(|(pool, _)| pool);
@@ -80,8 +79,8 @@ impl Copies {
             .collect()
     }
 
-    /// A set of the first copy and that many replicas, every page of which has been written to, as a
-    /// program's would have been. Others over the same copies may be used in turn.
+    /// A set of the first copy and that many replicas. Every page has been written to, as in a running program. Several sets over
+    /// the same copies may be used in turn.
     ///
     /// # Errors
     /// Copies that cannot be opened.
@@ -106,10 +105,10 @@ fn options(flush: Flush) -> PoolOptions {
     }
 }
 
-/// The time of storing `value` at each position of an array, each made durable before the next.
+/// The time to store `value` at each position of an array, each durable before the next.
 ///
 /// # Errors
-/// What the set says.
+/// The set's error.
 #[inline(always)]
 pub fn update(
     set: &mut ReplicaSet,
@@ -126,10 +125,10 @@ pub fn update(
     Ok(start.elapsed().as_nanos() as u64)
 }
 
-/// Whether every copy has these bytes at each place.
+/// Checks that every copy has these bytes at each position.
 ///
 /// # Errors
-/// [`LabError::AnswersDiffer`] names the first that has not.
+/// [`LabError::AnswersDiffer`] names the first that differs.
 pub fn check(
     set: &ReplicaSet,
     who: &str,

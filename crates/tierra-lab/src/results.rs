@@ -1,8 +1,7 @@
 //! Results of an experiment on disk: `NAME.json` with everything, `NAME.csv` with the rows.
 //!
-//! The JSON file is the record: bars can be recomputed from its raw samples years later, by this
-//! program or another. Files appear whole (written aside, then renamed) and a quick run never
-//! replaces a full one.
+//! The JSON file is the record: any program can recompute bars from its raw samples years later. Files appear whole (written
+//! under a temporary name, then renamed), and a quick run never replaces a full one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,15 +17,15 @@ use crate::row::{Cell, Row};
 /// Version of the file's layout.
 pub const SCHEMA: u32 = 1;
 
-/// What stood behind the memory that was measured.
+/// The medium of the measured memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
-    /// The memory it says it is.
+    /// The real memory.
     Real,
     /// DRAM with added latency and a bandwidth limit.
     Emulated,
-    /// A model, not a clock.
+    /// Computed by a model, not measured.
     Simulated,
 }
 
@@ -39,24 +38,24 @@ pub struct Results {
     pub name: String,
     /// The question it answers.
     pub about: String,
-    /// Whether it ran small, to be exercised rather than believed.
+    /// Whether it was a quick run, which tests the experiment and is not a result.
     pub quick: bool,
-    /// Where and when.
+    /// The machine and the time.
     pub machine: Machine,
-    /// What stood behind the memory.
+    /// The medium of the memory.
     pub tier: Tier,
     /// Scale, threads, seed, repetitions and so on.
     pub parameters: Row,
     /// One row per measured point.
     pub rows: Vec<Row>,
-    /// What the papers state, under the same keys as the rows it stands beside.
+    /// The papers' values, under the same keys as the corresponding rows.
     pub paper: Vec<Row>,
-    /// The promises.
+    /// The bars.
     pub bars: Vec<Bar>,
 }
 
 impl Results {
-    /// Where the results of an experiment lie in a folder, with that extension.
+    /// The path of an experiment's results in a folder, with that extension.
     pub fn path(folder: &Path, name: &str, extension: &str) -> PathBuf {
         folder.join(name).with_extension(extension)
     }
@@ -72,7 +71,7 @@ impl Results {
             source,
         };
         let text = fs::read_to_string(path).at(path)?;
-        // The version first: a newer layout should be named as such, not as a missing field.
+        // The version is checked first: a newer layout should be reported as such, not as a missing field.
         let Layout { schema } = serde_json::from_str(&text).map_err(malformed)?;
         if schema != SCHEMA {
             return Err(LabError::Schema {
@@ -84,7 +83,7 @@ impl Results {
         serde_json::from_str(&text).map_err(malformed)
     }
 
-    /// Whether results of this kind may be written into the folder; what they would replace.
+    /// Checks that results of this kind may be written into the folder; returns those they would replace.
     pub fn replaced(folder: &Path, name: &str, quick: bool) -> Result<Option<Results>, LabError> {
         let path = Results::path(folder, name, "json");
         if !path.exists() {
@@ -92,7 +91,7 @@ impl Results {
         }
         let old = match Results::read(&path) {
             Ok(old) => old,
-            // What cannot be read any more is no loss.
+            // Unreadable results are no loss.
             Err(LabError::Malformed { .. } | LabError::Schema { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -120,7 +119,7 @@ impl Results {
     }
 }
 
-/// Writes beside the file, then renames: a reader sees the old file or the new one.
+/// Writes a temporary file, then renames it: a reader sees the old file or the new one.
 pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), LabError> {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".new");

@@ -1,8 +1,8 @@
 //! Rows: one per measured point, its identity and its raw samples.
 //!
-//! A row is an ordered list of named cells, an object in JSON. Keys carry their unit (`time_ns`,
-//! `stored_bytes`). An array holds the raw samples of every repetition; beside it stand the median
-//! and quartiles, for readers. Nothing computes from those again: bars go back to the samples.
+//! A row is an ordered list of named cells, an object in JSON. Keys contain their unit (`time_ns`, `stored_bytes`). An array
+//! holds the raw samples of every repetition. The median and quartiles are stored beside it for readers only: bars are computed
+//! from the samples.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::stats::{self, Summary};
 
-/// What a cell holds.
+/// The value of a cell.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
@@ -64,8 +64,8 @@ impl Row {
         self.with(key, Cell::Count(count))
     }
 
-    /// Adds a number; one that is not finite could not be written as JSON and stays away, so that
-    /// whoever asks for it finds nothing rather than a wrong value.
+    /// Adds a number. A number that is not finite cannot be written as JSON and is left out, so that a reader finds nothing
+    /// rather than a wrong value.
     pub fn number(self, key: &str, number: f64) -> Row {
         if number.is_finite() {
             self.with(key, Cell::Number(number))
@@ -122,7 +122,7 @@ impl Row {
             .map(|(_, cell)| cell)
     }
 
-    /// A cell as a number: the median where it holds samples.
+    /// A cell as a number: the median if it holds samples.
     pub fn value(&self, key: &str) -> Option<f64> {
         match self.get(key)? {
             Cell::Count(count) => Some(*count as f64),
@@ -140,7 +140,7 @@ impl Row {
         }
     }
 
-    /// Median and quartiles of a cell of samples; all three alike for a lone number.
+    /// Median and quartiles of a cell of samples; all three are equal for a single number.
     pub fn summary(&self, key: &str) -> Option<Summary> {
         match self.get(key)? {
             Cell::Samples(samples) => Summary::of(samples),

@@ -1,4 +1,4 @@
-//! Running one experiment: measure, judge, write, show.
+//! Runs one experiment: measure, judge, write, show.
 
 use std::path::Path;
 
@@ -16,15 +16,14 @@ use crate::view::View;
 /// Runs an experiment and writes `NAME.json`, `NAME.csv` and `NAME.svg` to `out`.
 ///
 /// # Errors
-/// Whatever stops the experiment, an answer that differs between two contenders included; nothing is
-/// written then.
+/// Any error of the experiment, including answers that differ between two contenders. Then nothing is written.
 pub fn run(
     experiment: &dyn Experiment,
     lab: &Lab,
     machine: &Machine,
     out: &Path,
 ) -> Result<Results, LabError> {
-    // Asked before the first second is spent, not after the last.
+    // Checked before the experiment runs, not after.
     let old = Results::replaced(out, experiment.name(), lab.is_quick())?;
     println!("{}: {}", experiment.name(), experiment.about());
     if let Some(doubt) = machine.doubt() {
@@ -63,7 +62,7 @@ pub fn run(
 /// Writes `NAME.csv` and `NAME.svg` of a folder again, from its `NAME.json`.
 ///
 /// # Errors
-/// No such results, or a file that cannot be written.
+/// There are no such results, or a file cannot be written.
 pub fn draw(experiment: &dyn Experiment, folder: &Path) -> Result<(), LabError> {
     let results = Results::read(&Results::path(folder, experiment.name(), "json"))?;
     results.write_csv(folder)?;
@@ -103,7 +102,7 @@ fn shown(results: &Results, views: &[View]) -> String {
     text
 }
 
-/// What bars of a quick run are worth.
+/// The note on bars of a quick run.
 pub const QUICK: &str = "This was a quick run; its bars are stated for full scale.";
 
 /// Bars as a table: what, bar, measured, met.

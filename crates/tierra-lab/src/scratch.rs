@@ -1,7 +1,7 @@
-//! Folders for what an experiment puts on disk: none outlives its lab for long.
+//! Folders for an experiment's files, which do not outlive their lab for long.
 //!
-//! A lab removes its folder at its end. One that is killed cannot, so a folder holds a locked file as long as its lab
-//! lives, and every lab that starts removes the folders beside its own whose file nobody has locked.
+//! A lab removes its folder at its end. A killed lab cannot. So a folder holds a file that is locked while its lab lives, and
+//! every lab that starts removes the folders beside its own whose file is not locked.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -17,19 +17,19 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub(crate) struct Scratch {
     folder: TempDir,
-    /// Locked while it is open, which is until this process ends, however it ends.
+    /// Locked while it is open, which is until this process ends in any way.
     _lock: File,
 }
 
 impl Scratch {
-    /// A new folder in `parent`; those that killed labs left there are removed.
+    /// A new folder in `parent`. Folders that killed labs left there are removed.
     pub(crate) fn new(parent: &Path) -> Result<Scratch, LabError> {
         remove_abandoned(parent);
         let folder = tempfile::Builder::new()
             .prefix(PREFIX)
             .tempdir_in(parent)
             .at(parent)?;
-        // Locked before it has its name: whoever finds it unlocked knows that its lab has ended.
+        // Locked before it gets its name: an unlocked file means that its lab has ended.
         let unnamed = folder.path().join("lock.new");
         let lock = File::create(&unnamed).at(&unnamed)?;
         lock.lock().at(&unnamed)?;
@@ -40,13 +40,13 @@ impl Scratch {
         })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// Removes what killed labs left. What cannot be read or removed is another user's and stays.
+/// Removes folders of killed labs. Those that cannot be read or removed belong to another user and stay.
 fn remove_abandoned(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;

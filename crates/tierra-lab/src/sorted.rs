@@ -1,7 +1,7 @@
 //! The sorted array that lookups are measured on, and the ways to search it.
 //!
-//! Invariant: the value at place i is i, so that the answer to every key is the key. Arrays of all
-//! sizes are prefixes of one, which lies on large pages where the system grants them.
+//! Invariant: the value at index i is i, so the answer to every key is the key. Arrays of all sizes are prefixes of one, which
+//! is on large pages if the system grants them.
 
 use std::hint::select_unpredictable;
 use std::ops::ControlFlow::{Break, Continue};
@@ -12,8 +12,8 @@ use zerocopy::FromBytes;
 
 use crate::error::{Context, LabError};
 
-/// What every array has beyond its round size: halvings of a power of two probe addresses that
-/// compete for the same few cache sets and page-table entries.
+/// Bytes of every array beyond its round size: halvings of a power of two probe addresses that compete for the same few cache
+/// sets and page-table entries.
 pub const SURPLUS_BYTES: usize = 1024;
 
 /// A sorted array in near memory.
@@ -37,7 +37,7 @@ impl Sorted {
         Ok(Sorted { region })
     }
 
-    /// The first `bytes` and [`SURPLUS_BYTES`] of it, at most all.
+    /// Its first `bytes` plus [`SURPLUS_BYTES`], at most all.
     pub fn values(&self, bytes: usize) -> &[u32] {
         let all = <[u32]>::ref_from_bytes(&self.region)
             .expect("a region is aligned to lines and holds whole values");
@@ -50,8 +50,8 @@ impl Sorted {
     }
 }
 
-/// The place of the last value not above `key`, or 0: one load per halving, no unpredictable branch.
-/// `sorted` is not empty.
+/// The index of the last value not above `key`, or 0: one load per halving, no unpredictable branch. `sorted` is not
+/// empty.
 pub async fn search<M: Mode>(cx: Cx<M>, sorted: &[u32], key: u32) -> usize {
     let (mut low, mut len) = (0, sorted.len());
     while len > 1 {
@@ -78,8 +78,8 @@ pub fn walk<M: Mode>(cx: Cx<M>, sorted: &[u32], key: u32) -> impl Future<Output 
     })
 }
 
-/// [`search`] of all keys by group prefetching, as somebody writes it who rewrites the search for
-/// each structure: the keys of a group take each halving together and share its length.
+/// [`search`] of all keys by group prefetching, as written by hand for one structure: the keys of a group take each halving
+/// together and share its length.
 pub fn by_hand(group: GroupSize, sorted: &[u32], keys: &[u32], ranks: &mut [usize]) {
     let mut lows = [0; MAX_LANES];
     let group = group.get();
@@ -101,10 +101,10 @@ pub fn by_hand(group: GroupSize, sorted: &[u32], keys: &[u32], ranks: &mut [usiz
     }
 }
 
-/// Whether each key's answer is the key.
+/// Checks that each key's answer is the key.
 ///
 /// # Errors
-/// [`LabError::AnswersDiffer`] names the first that is not.
+/// [`LabError::AnswersDiffer`] names the first that differs.
 pub fn check(who: &str, keys: &[u32], ranks: &[usize]) -> Result<(), LabError> {
     let wrong = keys
         .iter()

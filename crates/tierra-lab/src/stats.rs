@@ -1,8 +1,7 @@
-//! Statistics of raw samples: the median says where, the quartiles say how sure.
+//! Statistics of raw samples: the median as the value, the quartiles as its uncertainty.
 //!
-//! Means are not offered for times: one interrupted repetition moves a mean as far as it likes, a
-//! median not at all. Ratios are combined by the geometric mean, the only mean for which "a over b"
-//! and "b over a" agree.
+//! There is no mean of times: one interrupted repetition can move a mean by any amount, a median not at all. Ratios are combined
+//! by the geometric mean, the only mean for which "a over b" and "b over a" agree.
 
 /// Median and quartiles of one point's raw samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +17,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Summarises raw samples; `None` where there are none.
+    /// Summarises raw samples; `None` if there are none.
     pub fn of(samples: &[u64]) -> Option<Summary> {
         let mut sorted = samples.to_vec();
         sorted.sort_unstable();
@@ -30,7 +29,7 @@ impl Summary {
         })
     }
 
-    /// Of a lone number: all three alike.
+    /// The summary of a single number: all three are equal.
     pub fn alone(value: f64) -> Summary {
         Summary {
             median: value,
@@ -41,13 +40,13 @@ impl Summary {
     }
 }
 
-/// The median of raw samples; `None` where there are none.
+/// The median of raw samples; `None` if there are none.
 pub fn median(samples: &[u64]) -> Option<f64> {
     Summary::of(samples).map(|summary| summary.median)
 }
 
-/// The geometric mean of positive values; `None` when there are none or one is not positive and
-/// finite, because a mean that silently drops a value is a wrong answer.
+/// The geometric mean of positive values; `None` if there are none, or if one is not positive and finite, because a mean that
+/// silently drops a value is a wrong answer.
 pub fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (mut log_sum, mut count) = (0.0, 0_u32);
     for value in values {

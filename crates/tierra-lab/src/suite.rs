@@ -1,7 +1,7 @@
 //! A suite of queries on the same Parquet files: Tierra against DataFusion and DuckDB in memory.
 //!
-//! For every query the engines take turns, every answer is compared with DataFusion's, and every
-//! time is kept. A query's time includes parsing, planning and the arrival of all its rows.
+//! For every query the engines take turns, every answer is compared with DataFusion's, and every time is kept. A query's time
+//! includes parsing, planning and the arrival of all its rows.
 
 use std::time::Instant;
 
@@ -65,7 +65,7 @@ struct Engines {
 }
 
 impl Suite<'_> {
-    /// Loads every engine, runs every query by turns, and compares every answer.
+    /// Loads every engine, runs every query in turns, and compares every answer.
     pub fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let runtime = lab.runtime();
         let tierra = Tierra::create(&lab.folder("tierra")?, None)?;
@@ -81,7 +81,7 @@ impl Suite<'_> {
         for file in self.files {
             let before = tierra.stored_bytes();
             tierra.load(file)?;
-            // The pool's growth: with chunks, dictionaries and tails nothing of a copy is left out.
+            // The pool's growth: with chunks, dictionaries and tails it includes every part of a copy.
             let stored_bytes = tierra.stored_bytes().saturating_sub(before);
             for (format, bytes) in [
                 (Tierra::ENGINE, stored_bytes),
@@ -275,7 +275,7 @@ mod tests {
         let mut rows = query("q1", [50, 100, 900]);
         rows.extend(query("q2", [50, 900, 100]));
         assert!((time_over_datafusion(&rows).unwrap() - 0.5).abs() < 1e-9);
-        // One query not measured, and there is no mean at all.
+        // If one query was not measured, there is no mean.
         rows.pop();
         assert_eq!(time_over_datafusion(&rows), None);
     }

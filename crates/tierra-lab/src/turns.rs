@@ -1,21 +1,20 @@
-//! Whose turn it is: contenders are measured side by side in one run, alternating.
+//! The order of turns: contenders are measured in one run, alternating.
 //!
-//! Frequency, temperature and neighbours drift over minutes. Contenders that take turns see the
-//! same drift, and their ratio survives it. Every contender has one turn a round; the order rotates
-//! and reverses from round to round, so that none always starts and none always follows the same
-//! other one (whose data it would find in the caches).
+//! Frequency, temperature and neighbours drift over minutes. Contenders that take turns see the same drift, so their ratio is not
+//! affected. Every contender has one turn per round. The order rotates and reverses from round to round, so that none always
+//! starts and none always follows the same other one (whose data it would find in the caches).
 
 /// One contender's turn in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The contender's number.
     pub contender: usize,
-    /// The round: 0 is the warm-up, whose samples are thrown away.
+    /// The round: 0 is the warm-up, whose samples are discarded.
     pub round: usize,
 }
 
 impl Turn {
-    /// Whether this turn's sample is thrown away: it pays for page faults and cold caches.
+    /// Whether this turn's sample is discarded: it includes page faults and cold caches.
     pub fn is_warm_up(self) -> bool {
         self.round == 0
     }

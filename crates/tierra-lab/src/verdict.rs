@@ -1,7 +1,7 @@
 //! The bars of a results folder, computed again from its raw samples.
 //!
-//! A file's own bars are not believed: they are recomputed, and a file whose bars do not follow from
-//! its samples is as bad as a missed bar.
+//! A file's own bars are not trusted but recomputed. A file whose bars do not follow from its samples counts as a missed
+//! bar.
 
 use std::fs;
 use std::path::Path;
@@ -18,16 +18,16 @@ pub struct Verdict {
     pub name: String,
     /// Whether the run was a quick one: its bars are stated for full scale.
     pub quick: bool,
-    /// When and on what it was measured.
+    /// The time and the machine of the measurement.
     pub origin: String,
     /// The bars, recomputed.
     pub bars: Vec<Bar>,
-    /// Whether the file's own bars say the same.
+    /// Whether the file's own bars agree.
     pub follows_from_samples: bool,
 }
 
 impl Verdict {
-    /// Whether every bar is met and the file honest.
+    /// Whether every bar is met and the file's own bars agree.
     pub fn is_met(&self) -> bool {
         self.follows_from_samples && self.bars.iter().all(|bar| bar.met)
     }
@@ -36,8 +36,8 @@ impl Verdict {
 /// Recomputes the bars of every results file in a folder, in the order of `experiments`.
 ///
 /// # Errors
-/// A folder that cannot be read or holds no results, a file that is none, and results of an
-/// experiment that does not exist.
+/// A folder that cannot be read or holds no results, a file that is not a results file, and results of an unknown
+/// experiment.
 pub fn verdicts(folder: &Path, experiments: &[&dyn Experiment]) -> Result<Vec<Verdict>, LabError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).at(folder)? {

@@ -1,5 +1,5 @@
-//! Views: how the rows of an experiment are laid out for reading, as a table and as a panel of the
-//! figure. Both come from the same few words, so they cannot show different things.
+//! Views: the layout of an experiment's rows for reading, as a table and as a panel of the figure. Both use the same
+//! description, so they cannot differ.
 
 use crate::row::{Row, distinct, find};
 use crate::stats::{Summary, geometric_mean};
@@ -17,13 +17,13 @@ pub struct View {
     pub value: &'static str,
     /// A key to divide the value by, for example "values" for a time per value.
     pub per: Option<&'static str>,
-    /// What the values are.
+    /// The unit of the values.
     pub unit: Unit,
     /// Whether a last line shows the geometric mean over the categories.
     pub mean: bool,
 }
 
-/// What a view's values are, and thus how they are written.
+/// The unit of a view's values, which decides how they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds, shown in the unit that suits most values.
@@ -36,7 +36,7 @@ pub enum Unit {
     Ratio,
     /// A plain number of things.
     Count,
-    /// A number of things over all repetitions: the sum of the samples, where a median would hide what is rare.
+    /// A number of things over all repetitions: the sum of the samples, because a median would hide rare ones.
     Total,
 }
 
@@ -162,8 +162,7 @@ impl View {
 }
 
 impl Grid {
-    /// The geometric mean of all positive medians, 0 where there is none: values that span decades
-    /// read best in the unit of their middle.
+    /// The geometric mean of all positive medians, 0 if there are none: it chooses the unit for values that span decades.
     pub fn typical(&self) -> f64 {
         geometric_mean(self.medians().filter(|median| *median > 0.0)).unwrap_or(0.0)
     }
@@ -178,7 +177,7 @@ impl Grid {
     }
 }
 
-/// Three significant digits, without an exponent: what a median of a few repetitions can carry.
+/// Three significant digits, without an exponent: the precision of a median of a few repetitions.
 fn significant(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 100.0 => 0,
@@ -224,7 +223,7 @@ mod tests {
         assert_eq!(lines[0], ["query", "a", "b"]);
         assert_eq!(lines[1], ["q1", "2.00", "3.00"]);
         assert_eq!(lines[2], ["q2", "8.00", "-"]);
-        // A mean over some of the queries would be a wrong answer.
+        // A mean over only some of the queries would be a wrong answer.
         assert_eq!(lines[3], ["geometric mean", "4.00", "-"]);
     }
 

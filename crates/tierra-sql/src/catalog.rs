@@ -1,6 +1,6 @@
 //! The database as DataFusion's planner looks it up: one catalog, one schema, the tables in it.
 //!
-//! A table's provider is made anew for every statement that names it, so nothing here can go stale.
+//! A table's provider is made anew for every statement that names it, so it cannot go stale.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::names::SCHEMA;
 use crate::system_table;
 use crate::table::TierraTable;
 
-/// A catalog with the one schema of a database, and the one that describes it.
+/// A catalog with two schemas: the database's one, and the one that describes it.
 #[derive(Debug)]
 pub(crate) struct TierraCatalog {
     schema: Arc<TierraSchema>,

@@ -1,7 +1,6 @@
-//! Rows as comma- or tab-separated values that a load reads back as they were ([`crate::load`]): NULL is an empty
-//! field, an empty string an empty field in quotes.
+//! Rows as comma- or tab-separated values, which a load ([`crate::load`]) reads back unchanged.
 //!
-//! Arrow's writer makes both the same.
+//! NULL is an empty field. An empty string is an empty field in quotes. Arrow's writer writes both the same.
 
 use std::io::{self, Write};
 
@@ -12,7 +11,7 @@ use arrow::{
     util::display::{ArrayFormatter, FormatOptions},
 };
 
-/// What may separate fields in other files: a name that has one is put in quotes, lest it is taken for several.
+/// Separators of other files. A name that contains one is quoted, so that it is not read as several names.
 const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
 
 /// Writes the names of the columns.
@@ -35,7 +34,7 @@ pub fn write_header(schema: &Schema, separator: char, out: &mut impl Write) -> i
 /// Writes a record for each row.
 ///
 /// # Errors
-/// Those of `out`, and that a value has no text.
+/// Those of `out`, and a value that cannot be written as text.
 pub fn write_rows(
     batch: &RecordBatch,
     separator: char,
@@ -70,7 +69,7 @@ fn separate(place: usize, separator: char, line: &mut String) {
     }
 }
 
-/// Adds a value: in quotes where it would be read otherwise as something else.
+/// Adds a value. It is quoted if it would be read as something else without quotes.
 fn push_field(text: &str, separator: char, line: &mut String) {
     match !text.is_empty() && !text.contains([separator, '"', '\n', '\r']) {
         true => line.push_str(text),

@@ -1,5 +1,5 @@
-//! CREATE TABLE and DROP TABLE, which say more than DataFusion's plans can carry: keys, per column an
-//! encoding, a tier and an index, and where copies are.
+//! CREATE TABLE and DROP TABLE. They say more than DataFusion's plans can carry: keys, an encoding, a tier and an
+//! index per column, and the tiers of copies.
 //!
 //! ```sql
 //! CREATE TABLE t (id BIGINT PRIMARY KEY, name VARCHAR NOT NULL, amount DECIMAL(12, 2))
@@ -18,13 +18,13 @@ use crate::error::DefinitionError;
 use crate::names::{SCHEMA, identifier, single_name};
 use crate::types;
 
-/// The option that names the tiers of copies, of a table or behind a column's name.
+/// The option that names the tiers of copies. It applies to a table, or to a column if a column's name precedes it.
 const REPLICAS: &str = "replicas";
 
-/// What the names of tables begin with that describe the database.
+/// The prefix of the names of tables that describe the database.
 const RESERVED: &str = "tierra_";
 
-/// The table that a CREATE TABLE without a query describes, and where its copies are to be.
+/// The table that a CREATE TABLE without a query describes, and the tiers of its copies.
 pub(crate) fn table_spec(create: &CreateTable) -> Result<(TableSpec, Replicas), DefinitionError> {
     refuse_unknown_clauses(create)?;
     let name = new_table_name(&create.name)?;
@@ -86,7 +86,7 @@ pub(crate) fn table_spec(create: &CreateTable) -> Result<(TableSpec, Replicas), 
     )
 }
 
-/// The table that CREATE TABLE AS SELECT describes, given what the query yields.
+/// The table that CREATE TABLE AS SELECT describes, given the query's schema.
 pub(crate) fn table_spec_of_query(
     create: &CreateTable,
     schema: &Schema,
@@ -107,7 +107,7 @@ pub(crate) fn table_spec_of_query(
     with_key_and_options(spec, None, create)
 }
 
-/// A table for rows of `schema`, whose encodings and placement Tierra chooses.
+/// A table for rows of `schema`. Tierra chooses its encodings and its placement.
 pub(crate) fn spec_of_schema(name: String, schema: &Schema) -> Result<TableSpec, DefinitionError> {
     let columns = schema.fields().iter().map(|field| {
         let ty = types::from_arrow(field.name(), field.data_type())?;
@@ -123,22 +123,22 @@ pub(crate) fn spec_of_schema(name: String, schema: &Schema) -> Result<TableSpec,
     })
 }
 
-/// The name of a table in the only schema.
+/// The name of a table in the database's one schema.
 pub(crate) fn table_name(name: &ast::ObjectName) -> Result<String, DefinitionError> {
     single_name(name).ok_or_else(|| {
         DefinitionError::Unsupported(format!("table name '{name}' outside schema '{SCHEMA}'"))
     })
 }
 
-/// The name of a table that is to be made.
+/// The name of a table to be created.
 fn new_table_name(name: &ast::ObjectName) -> Result<String, DefinitionError> {
     let name = table_name(name)?;
     refuse_reserved(&name)?;
     Ok(name)
 }
 
-/// A new table must not hide one of those that describe the database, now or in a later version. One that an earlier
-/// version made stays what it is.
+/// Refuses names that begin with [`RESERVED`], so that no new table hides a table that describes the database, now or in
+/// a later version. A table of such a name that an earlier version created stays.
 pub(crate) fn refuse_reserved(name: &str) -> Result<(), DefinitionError> {
     match name.to_ascii_lowercase().starts_with(RESERVED) {
         true => Err(DefinitionError::Reserved(name.to_string())),
@@ -146,7 +146,7 @@ pub(crate) fn refuse_reserved(name: &str) -> Result<(), DefinitionError> {
     }
 }
 
-/// Clauses that are parsed but mean nothing here must not be swallowed.
+/// Refuses clauses that the parser accepts and Tierra does not implement.
 fn refuse_unknown_clauses(create: &CreateTable) -> Result<(), DefinitionError> {
     let refuse = |what: &str| Err(DefinitionError::Unsupported(what.to_string()));
     if create.or_replace {
@@ -169,7 +169,7 @@ fn refuse_unknown_clauses(create: &CreateTable) -> Result<(), DefinitionError> {
             ));
         }
     }
-    // The parser has dozens of clauses more: what is left without those that are read must be nothing.
+    // The parser knows dozens more clauses. Without those that are read, nothing may be left.
     let mut rest = create.clone();
     rest.columns.clear();
     rest.constraints.clear();
@@ -185,7 +185,7 @@ fn refuse_unknown_clauses(create: &CreateTable) -> Result<(), DefinitionError> {
     }
 }
 
-/// A key is ascending, checked at once and without options.
+/// A key is ascending, checked immediately, and has no options.
 fn refuse_key_options(key: &PrimaryKeyConstraint) -> Result<(), DefinitionError> {
     let PrimaryKeyConstraint {
         name: _,
@@ -207,7 +207,7 @@ fn refuse_key_options(key: &PrimaryKeyConstraint) -> Result<(), DefinitionError>
     }
 }
 
-/// Whether a part of a key is a column and nothing else is said of it.
+/// Whether a part of a key is a column without options.
 fn is_plain(column: &IndexColumn) -> bool {
     let OrderByExpr {
         expr: _,
@@ -242,7 +242,7 @@ fn with_key_and_options(
     Ok((spec, replicas))
 }
 
-/// `replicas` as ALTER TABLE changes them for a table of that description.
+/// The `replicas` of a table after ALTER TABLE.
 pub(crate) fn changed_replicas<'a>(
     spec: &TableSpec,
     mut replicas: Replicas,
@@ -275,8 +275,8 @@ fn key_and_value(option: &SqlOption) -> Result<(String, String), DefinitionError
     Ok((identifier(key), value))
 }
 
-/// Takes an option that names the tiers of copies; whether it is one. No tiers: a table's copies are
-/// where the database puts them, a column's where the table's are.
+/// Reads an option that names the tiers of copies; `false` if it is another option. An empty list of tiers means the
+/// default: the database's for a table, the table's for a column.
 fn place_copies(
     spec: &TableSpec,
     replicas: &mut Replicas,

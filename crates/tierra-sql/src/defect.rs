@@ -1,7 +1,7 @@
-//! A panic of a library, or of Tierra's own, fails the statement and nothing else.
+//! A panic, of a library or of Tierra, fails its statement and nothing else.
 //!
-//! Planning, execution and whatever tasks they spawn end at a session's boundary in [`caught`] or [`caught_in_poll`]: the
-//! panic becomes an error that says that it is a defect. What it left behind is what any statement leaves that is dropped.
+//! Panics of planning, of execution and of the tasks they spawn end at the session's boundary in [`caught`] or
+//! [`caught_in_poll`]. The panic becomes an error that names a defect. Its state is dropped as any dropped statement's is.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,7 +9,7 @@ use futures::FutureExt;
 
 use crate::error::SqlError;
 
-/// What `work` yields, its panic an error.
+/// The result of `work`; a panic is returned as an error.
 pub(crate) async fn caught<T>(
     work: impl Future<Output = Result<T, SqlError>>,
 ) -> Result<T, SqlError> {
@@ -19,7 +19,7 @@ pub(crate) async fn caught<T>(
         .unwrap_or_else(|panic| Err(SqlError::of_panic(panic.as_ref())))
 }
 
-/// What `poll` yields, its panic an error.
+/// The result of `poll`; a panic is returned as an error.
 pub(crate) fn caught_in_poll<T>(poll: impl FnOnce() -> T) -> Result<T, SqlError> {
     catch_unwind(AssertUnwindSafe(poll)).map_err(|panic| SqlError::of_panic(panic.as_ref()))
 }

@@ -1,10 +1,10 @@
-//! How text is parsed: as the parser's general dialect does, but for the precedence of IS DISTINCT FROM and nested joins.
+//! The dialect of statements: the parser's general one, except for the precedence of IS DISTINCT FROM and nested joins.
 //!
-//! The parser reads everything that follows `IS [NOT] DISTINCT FROM` as its right side. As in PostgreSQL it
-//! binds as IS does: looser than comparisons, tighter than NOT, AND and OR.
+//! The parser reads everything after `IS [NOT] DISTINCT FROM` as its right side. As in PostgreSQL it binds as IS
+//! does: looser than comparisons, tighter than NOT, AND and OR.
 //!
-//! Joins are read from the left, `(a JOIN b ON ..) JOIN c ON ..`. What cannot be read so is read from the right, if every join
-//! has its condition: `a JOIN (b JOIN c ON ..) ON ..` without the brackets.
+//! Joins are read from the left, `(a JOIN b ON ..) JOIN c ON ..`. Text that cannot be read so is read from the right, if every
+//! join has its condition: `a JOIN (b JOIN c ON ..) ON ..` without the parentheses.
 
 use std::any::TypeId;
 
@@ -21,7 +21,7 @@ pub(crate) struct TierraDialect {
     pub(crate) from_the_right: bool,
 }
 
-/// What the general dialect allows.
+/// Delegates to the general dialect.
 macro_rules! as_general {
     ($($allowed:ident)*) => {
         $(fn $allowed(&self) -> bool {
@@ -31,7 +31,7 @@ macro_rules! as_general {
 }
 
 impl Dialect for TierraDialect {
-    /// The parser asks for the dialect by its type in many places.
+    /// The parser compares the dialect's type in many places.
     fn dialect(&self) -> TypeId {
         GenericDialect.dialect()
     }
@@ -145,7 +145,7 @@ impl Dialect for TierraDialect {
     }
 }
 
-/// Whether joins may be read from the right: each but a CROSS JOIN has a condition. A NATURAL JOIN ends where the next begins.
+/// Whether joins may be read from the right: each but a CROSS JOIN has a condition. A NATURAL JOIN ends at the next join.
 pub(crate) fn may_nest_joins(tokens: &[TokenWithSpan]) -> bool {
     let count = |wanted: &[Keyword]| {
         let is_wanted = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if wanted.contains(&word.keyword));

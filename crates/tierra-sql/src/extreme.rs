@@ -1,7 +1,7 @@
 //! MIN and MAX of doubles: NaN is the greatest of them, as in ORDER BY.
 //!
-//! DataFusion's are that already where there are no groups. By group they take a NaN, and whatever follows one, so that
-//! the answer depends on the order of rows; and the least of infinities alone is the greatest number.
+//! DataFusion's MIN and MAX do this only without groups. Per group they take a NaN and then any value that follows one,
+//! so that the answer depends on the order of rows. The least of infinities alone is the greatest finite number.
 
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type};
 use datafusion::common::ScalarValue;
@@ -61,7 +61,7 @@ impl Extreme {
     }
 }
 
-/// Doubles among which NaN is greatest.
+/// Doubles ordered with NaN as the greatest.
 trait Ordered: Copy {
     const LEAST: Self;
     const GREATEST: Self;

@@ -1,5 +1,5 @@
-//! Tables that the database has not stored, files and series, with values as its own tables have them: one zero and one
-//! NaN, and timestamps of microseconds.
+//! Tables that the database does not store: files and series. Their values get the form of stored values: one zero, one
+//! NaN, and timestamps in microseconds.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use datafusion::physical_plan::projection::ProjectionExec;
 
 use crate::{rules, time};
 
-/// A table of others' values.
+/// A table that the database does not store.
 #[derive(Debug)]
 struct Foreign {
     table: Arc<dyn TableProvider>,
     schema: SchemaRef,
 }
 
-/// `table`, its values as stored ones are.
+/// `table`, with its values in the form of stored values.
 pub(crate) fn settled(table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
     let schema = table.schema();
     if !schema
@@ -47,12 +47,12 @@ pub(crate) fn settled(table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
     })
 }
 
-/// Whether values of type `ty` may have another form.
+/// Whether values of type `ty` may differ from the stored form.
 fn may_differ(ty: &DataType) -> bool {
     rules::is_double(ty) || time::settled(ty).is_some()
 }
 
-/// The function that settles values of type `ty`, where one does.
+/// The function that converts values of type `ty` to the stored form; `None` if they have it.
 fn function(ty: &DataType) -> Option<ScalarUDF> {
     match ty {
         ty if rules::is_double(ty) => Some(rules::one_zero()),
@@ -113,7 +113,7 @@ impl TableProvider for Foreign {
         Ok(Arc::new(ProjectionExec::try_new(columns, scan)?))
     }
 
-    /// A filter on values that are settled first sees them only afterwards.
+    /// A filter on a converted column must see the converted values, so the table does not evaluate it.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],

@@ -1,7 +1,7 @@
 //! information_schema, with the types of columns as SQL writes them.
 //!
-//! DataFusion's own describes columns by their Arrow types and counts them from 0. Everything but its
-//! table `columns` is handed through.
+//! DataFusion's own describes columns by their Arrow types and counts them from 0. Its other tables are passed through;
+//! only `columns` is replaced.
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ pub(crate) struct InformationSchema {
 }
 
 impl InformationSchema {
-    /// Of a database whose tables `catalog` tells.
+    /// The schema of a database whose tables are in `catalog`.
     pub(crate) fn new(database: Arc<Database>, catalog: Arc<dyn CatalogProvider>) -> Self {
-        // A list of its own: the session's would hold this schema, which would hold it.
+        // A separate list avoids a cycle: the session's list would hold this schema, which would hold the list.
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_string(), catalog);
         Self {
@@ -116,7 +116,7 @@ impl SchemaProvider for InformationSchema {
 struct Column {
     table: String,
     name: String,
-    /// From 1.
+    /// Position, from 1.
     place: u64,
     ty: LogicalType,
     /// The type as SQL writes it.
@@ -138,7 +138,7 @@ impl Column {
         }
     }
 
-    /// Digits of a second.
+    /// Digits of the fraction of a second.
     fn datetime_precision(&self) -> Option<u64> {
         match self.ty {
             LogicalType::Date => Some(0),

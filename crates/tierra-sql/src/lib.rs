@@ -1,9 +1,8 @@
 //! SQL over Tierra tables, by DataFusion.
 //!
-//! This crate alone knows DataFusion. It adds what a table of packed columns in two speeds of memory
-//! needs: predicates that are evaluated on codes, scans shared by threads, lookups by
-//! key that hide cache misses, point queries that are never planned twice, and files loaded or
-//! undone as a whole ([`load`]).
+//! Only this crate knows DataFusion. It adds what tables of packed columns in two speeds of memory need: predicates on
+//! codes, scans shared by threads, lookups by key that hide cache misses, point queries that are planned once, and
+//! files that are loaded or undone as a whole ([`load`]).
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

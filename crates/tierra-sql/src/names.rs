@@ -1,4 +1,4 @@
-//! Names as SQL means them: folded to lower case unless quoted, in the one schema there is.
+//! SQL names: folded to lower case unless quoted, in the database's only schema.
 
 use datafusion::sql::sqlparser::ast;
 
@@ -7,7 +7,7 @@ pub(crate) const SCHEMA: &str = "public";
 /// The only catalog.
 pub(crate) const CATALOG: &str = "tierra";
 
-/// A name as SQL means it: folded to lower case unless quoted.
+/// The name of an identifier: folded to lower case unless quoted.
 pub(crate) fn identifier(ident: &ast::Ident) -> String {
     if ident.quote_style.is_some() {
         ident.value.clone()
@@ -16,7 +16,7 @@ pub(crate) fn identifier(ident: &ast::Ident) -> String {
     }
 }
 
-/// The table that a name without catalog, or in the only one, means.
+/// The table of a name without a catalog, or in the only one.
 pub(crate) fn single_name(name: &ast::ObjectName) -> Option<String> {
     let parts: Option<Vec<String>> = name
         .0

@@ -1,4 +1,4 @@
-//! What a statement yields: rows that arrive while the query runs, or a word that it is done.
+//! The outcome of a statement: rows that arrive while the query runs, or a confirmation.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,11 +18,11 @@ use crate::limits::DeepPlan;
 use crate::memory::Collected;
 use crate::{defect, twins};
 
-/// What one statement did.
+/// The outcome of one statement.
 pub enum Outcome {
-    /// It is a query: these are its rows.
+    /// The rows of a query.
     Rows(Rows),
-    /// It changed something, and has taken effect.
+    /// A change that has taken effect.
     Done(Done),
 }
 
@@ -31,7 +31,7 @@ pub enum Outcome {
 pub struct Done {
     /// Its first words: `CREATE TABLE`, `INSERT`.
     pub command: &'static str,
-    /// Rows it wrote, where it writes rows.
+    /// The number of rows written, if the statement writes rows.
     pub rows: Option<u64>,
 }
 
@@ -44,17 +44,17 @@ impl fmt::Display for Done {
     }
 }
 
-/// The rows of a query, computed as they are asked for, a few batches ahead. Dropping them stops the
-/// query: at the end of the batch that it is working on.
+/// The rows of a query. They are computed on demand, a few batches ahead. Dropping them stops the query at the end of
+/// the current batch.
 pub struct Rows {
     schema: SchemaRef,
-    /// The same, where the plan's names are others.
+    /// The schema with the user's names, if the plan's differ.
     restored: Option<SchemaRef>,
     source: Source,
     plan: Option<Arc<dyn ExecutionPlan>>,
-    /// The account of those that were collected.
+    /// The account of collected rows.
     collected: Option<Collected>,
-    /// Behind the others: what it holds is dropped last.
+    /// The last field, because it is dropped last.
     _deep: Option<DeepPlan>,
 }
 
@@ -66,13 +66,13 @@ enum Source {
 /// How much of the tables a query has read so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Blocks whose values were looked at.
+    /// Blocks whose values were read.
     pub blocks_read: u64,
     /// Blocks that minima and maxima ruled out.
     pub blocks_skipped: u64,
     /// Blocks that were unpacked into values.
     pub blocks_decoded: u64,
-    /// Rows of tails that were looked at.
+    /// Rows of tails that were read.
     pub tail_rows: u64,
     /// Bytes read from near memory.
     pub bytes_near: u64,
@@ -115,10 +115,10 @@ impl Rows {
         &self.schema
     }
 
-    /// All rows that are left.
+    /// All remaining rows.
     ///
     /// # Errors
-    /// The first error of the query, or that the rows are more than queries may fill; rows before it are lost.
+    /// The first error of the query, or that the rows exceed the memory that queries may use; rows before it are lost.
     pub fn collect(&mut self) -> BoxFuture<'_, Result<Vec<RecordBatch>, SqlError>> {
         Box::pin(async move {
             let mut batches = Vec::new();
@@ -133,7 +133,7 @@ impl Rows {
         })
     }
 
-    /// What the query's scans have read so far; all they will once the rows have ended.
+    /// The work of the query's scans so far. It is complete once the rows have ended.
     pub fn work(&self) -> Work {
         let mut work = Work::default();
         if let Some(plan) = &self.plan {

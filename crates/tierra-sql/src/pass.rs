@@ -1,4 +1,4 @@
-//! An operator that rows pass, and by which the optimiser learns less of them than from its input, or by which their texts lie closer.
+//! An operator that passes rows on, but hides some facts about them from the optimiser or moves their strings together.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,18 +24,18 @@ use futures::StreamExt;
 
 use crate::memory::with_close_texts;
 
-/// What is not to be learnt.
+/// What is hidden.
 #[derive(Debug, Clone)]
 pub(crate) enum Pass {
-    /// Filters on columns of these names, which do not pass. All that is known of the input is told.
+    /// Filters on columns of these names do not pass. All facts about the input stay visible.
     Fence(Vec<String>),
-    /// What values columns have: they are NULL where the side of an outer join has no partner. How rows are ordered is told.
+    /// The values of columns: they are NULL in rows without a partner of an outer join. The order of rows stays visible.
     OptionalSide,
-    /// That rows are ordered by these columns, or by others within equal values of them.
+    /// The order of rows by these columns, and by others within equal values of them.
     Order(Vec<usize>),
-    /// Anything of their values and their order.
+    /// All facts about values and their order.
     Rows,
-    /// Nothing is kept back: texts are copied out of buffers of which they take a small part ([`with_close_texts`]).
+    /// Nothing. Strings are copied out of buffers of which they use a small part ([`with_close_texts`]).
     Texts,
 }
 
@@ -43,7 +43,7 @@ impl Pass {
     /// The operator above `input`.
     pub(crate) fn above(self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let properties = match &self {
-            // The very ones, so that no operator takes it for another one.
+            // The same object, so that no operator sees a difference.
             Self::Fence(_) | Self::Texts => Arc::clone(input.properties()),
             Self::Order(columns) => {
                 let mut told = input.equivalence_properties().clone();
@@ -75,7 +75,7 @@ impl Pass {
     }
 }
 
-/// What is below the fence `plan`; `None` if it is none.
+/// The input of the fence `plan`; `None` if it is not a fence.
 pub(crate) fn below_fence(plan: &dyn ExecutionPlan) -> Option<&Arc<dyn ExecutionPlan>> {
     let exec = plan.downcast_ref::<PassExec>()?;
     matches!(exec.pass, Pass::Fence(_)).then_some(&exec.input)
@@ -110,7 +110,7 @@ impl ExecutionPlan for PassExec {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        // Of the order that is told the input is sure itself. Asked for another one, it would say that it has it.
+        // The visible order is the input's own. If asked for another order, the input would say that it has it.
         vec![!matches!(self.pass, Pass::Order(_) | Pass::Rows)]
     }
 

@@ -1,8 +1,8 @@
 //! Point queries that are planned once: `PREPARE p AS SELECT .. FROM t WHERE key = $1`.
 //!
-//! Planning a query on a table of a thousand columns takes DataFusion tens of milliseconds, hundreds
-//! of times what reading the row does. A [`PointPlan`] holds everything that does not depend on the
-//! arguments; executing it parses nothing but them, plans nothing, and clones no schema and no name.
+//! DataFusion takes tens of milliseconds to plan a query on a table of a thousand columns, hundreds of times the time to
+//! read the row. A [`PointPlan`] holds everything that does not depend on the arguments. Executing it parses only the
+//! arguments, plans nothing, and clones no schema and no name.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::names::{identifier, single_name};
 use crate::types::logical_type;
 use crate::{types, values};
 
-/// A query for rows by primary key, ready but for its arguments.
+/// A query for rows by primary key, complete except for its arguments.
 pub(crate) struct PointPlan {
     name: String,
     table: Arc<Table>,
@@ -35,7 +35,7 @@ pub(crate) struct PointPlan {
     parameters: usize,
 }
 
-/// What the key is compared with.
+/// The condition on the key.
 enum Condition {
     /// `a = .. AND b = ..`: one operand per key column.
     Equal(Vec<Operand>),
@@ -45,16 +45,16 @@ enum Condition {
 
 /// An argument for a parameter.
 pub(crate) enum Argument<'a> {
-    /// As it stands in the statement.
+    /// An expression in the statement.
     Written(&'a Expr),
-    /// A list that was too long to stay there, or that a program has bound.
+    /// A list taken out of the statement because it was too long, or bound by a program.
     List(Arc<List>),
-    /// One value that a program has bound.
+    /// One value bound by a program.
     Value(Arc<List>),
 }
 
 impl<'a> Argument<'a> {
-    /// What EXECUTE is given; `lists` were taken out of it.
+    /// An argument of EXECUTE; `lists` were taken out of it.
     pub(crate) fn written(argument: &'a Expr, lists: &[Arc<List>]) -> Self {
         let list = marked_array(argument).and_then(|number| lists.get(number));
         list.map_or(Argument::Written(argument), |list| {
@@ -62,7 +62,7 @@ impl<'a> Argument<'a> {
         })
     }
 
-    /// An array, or the value that it consists of.
+    /// An array, or its single value.
     pub(crate) fn bound(array: ArrayRef, is_value: bool) -> Self {
         let list = Arc::new(List::typed(array));
         match is_value {
@@ -72,15 +72,14 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// A literal, or the number of a parameter from 0.
+/// A literal, or the number of a parameter, from 0.
 enum Operand {
     Literal(Option<Value>),
     Parameter(usize),
 }
 
 impl PointPlan {
-    /// The plan of `query`, if it is a point query on a table of `database`; any other query is
-    /// DataFusion's to prepare.
+    /// The plan of `query` if it is a point query on a table of `database`; DataFusion prepares other queries.
     pub(crate) fn of(name: &str, query: &ast::Statement, database: &Database) -> Option<Self> {
         let ast::Statement::Query(query) = query else {
             return None;
@@ -100,7 +99,7 @@ impl PointPlan {
             return None;
         };
         let selection = select.selection.as_ref()?;
-        // Nothing else may be in the query: ORDER BY, LIMIT, joins, hints would all show in its text.
+        // The query may contain nothing else: ORDER BY, LIMIT, joins and hints would all change its text.
         let projection: Vec<String> = select.projection.iter().map(ToString::to_string).collect();
         if query.to_string()
             != format!(
@@ -202,7 +201,7 @@ impl PointPlan {
             .map_err(SqlError::engine)
     }
 
-    /// One array per key column; keys with a NULL in them, which equal nothing, are left out.
+    /// One array per key column. Keys that contain NULL equal nothing and are left out.
     fn keys(&self, arguments: &[Argument<'_>]) -> Result<Vec<ArrayRef>, SqlError> {
         let value = |operand: &Operand, ty: LogicalType| match operand {
             Operand::Literal(value) => Ok(value.clone()),
@@ -277,7 +276,7 @@ impl PointPlan {
         list: &List,
         ty: LogicalType,
     ) -> Result<ArrayRef, PreparedError> {
-        // As strict as with single literals: keys are not rounded, and text is no number.
+        // As strict as for single literals: keys are not rounded, and a string is not a number.
         let fits = match list.kind() {
             Kind::Integers => !is_text(ty) && ty != LogicalType::Boolean,
             Kind::Numbers => matches!(ty, LogicalType::Decimal { .. } | LogicalType::Double),
@@ -318,7 +317,7 @@ fn is_text(ty: LogicalType) -> bool {
 }
 
 impl Condition {
-    /// How many parameters there are; `None` if their numbers leave one out.
+    /// The number of parameters; `None` if their numbers have a gap.
     fn parameters(&self) -> Option<usize> {
         let (Condition::Equal(operands) | Condition::Any(operands)) = self;
         let mut numbers: Vec<usize> = operands
@@ -338,7 +337,7 @@ impl Condition {
     }
 }
 
-/// The condition that fixes the whole key and nothing else.
+/// The condition, if it fixes the whole key and says nothing else.
 fn condition(
     selection: &Expr,
     key: &[usize],
@@ -419,7 +418,7 @@ fn operand(expr: &Expr, ty: LogicalType) -> Option<Operand> {
     }
 }
 
-/// A literal as a value of type `ty`; `Some(None)` is NULL, `None` is something else.
+/// A literal as a value of type `ty`; `Some(None)` is NULL, `None` is another expression.
 fn literal(expr: &Expr, ty: LogicalType) -> Option<Option<Value>> {
     match expr {
         Expr::Nested(inner) => literal(inner, ty),
@@ -467,7 +466,7 @@ fn column_of(expr: &Expr, schema: &Schema) -> Option<usize> {
     }
 }
 
-/// The columns of a select list and the fields they yield; `None` if it computes something.
+/// The columns of a select list and their fields; `None` if an item is computed.
 fn columns(items: &[SelectItem], schema: &Schema) -> Option<(Vec<usize>, Vec<Field>)> {
     let mut columns = Vec::new();
     let mut fields: Vec<Field> = Vec::new();
@@ -492,7 +491,7 @@ fn columns(items: &[SelectItem], schema: &Schema) -> Option<(Vec<usize>, Vec<Fie
     }
     let mut names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
     names.sort_unstable();
-    // The planner has its own word on two columns of one name.
+    // The planner handles two columns of one name.
     names
         .windows(2)
         .all(|pair| pair[0] != pair[1])

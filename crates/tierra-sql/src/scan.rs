@@ -1,8 +1,8 @@
-//! The operator that reads a table: one partition per thread, all over one shared scan.
+//! The operator that reads a table: one partition per thread, all on one shared scan.
 //!
-//! The engine hands out blocks of rows to whichever partition asks next, evaluates the filters on
-//! packed codes, and decodes only the wanted columns of surviving rows. Filters that joins and top-k
-//! operators learn while the query runs are looked at before every batch.
+//! The engine hands out blocks of rows to the partitions on request, evaluates the filters on packed codes, and decodes
+//! only the wanted columns of surviving rows. Filters that joins and top-k operators learn while the query runs are checked
+//! before every batch.
 
 use std::fmt;
 use std::pin::Pin;
@@ -41,19 +41,19 @@ use crate::filter::{ColumnFilters, DynamicFilters};
 use crate::late::RowSource;
 use crate::statistics;
 
-/// Tables smaller than this are read by one thread: starting another costs more.
+/// Tables smaller than this are read by one thread: starting another costs more than it saves.
 const PARALLEL_ROWS: u64 = 1 << 15;
-/// Characters of a filter that EXPLAIN shows.
+/// The most characters of a filter that EXPLAIN shows.
 const SHOWN_FILTER: usize = 80;
 
-/// What to read, and how.
+/// The table, the columns and the filters of a scan.
 #[derive(Clone)]
 pub(crate) struct ScanPlan {
     pub(crate) table: String,
     pub(crate) snapshot: Snapshot,
     /// The whole table's schema.
     pub(crate) schema: SchemaRef,
-    /// Columns to yield.
+    /// The columns to yield.
     pub(crate) projection: Vec<usize>,
     pub(crate) filters: ColumnFilters,
     /// The predicates that `filters` were made from, for EXPLAIN.
@@ -61,14 +61,14 @@ pub(crate) struct ScanPlan {
     pub(crate) threads: usize,
     pub(crate) batch_rows: usize,
     pub(crate) execution: Scheduling,
-    /// Whether the last column tells the rows' ids.
+    /// Whether the last column contains the rows' ids.
     pub(crate) row_ids: bool,
-    /// Rows of each partition after which it may stop.
+    /// Rows after which each partition may stop.
     pub(crate) fetch: Option<usize>,
 }
 
 impl ScanPlan {
-    /// The schema of what it yields.
+    /// The schema of the output.
     fn output(&self) -> Result<Schema> {
         let mut fields = self.schema.project(&self.projection)?.fields.to_vec();
         if self.row_ids {
@@ -92,7 +92,7 @@ pub(crate) struct TierraScanExec {
 #[derive(Default)]
 struct Shared {
     scan: Option<Arc<Scan>>,
-    /// Which partitions have begun; one that begins again belongs to another execution.
+    /// The partitions that have begun. One that begins again belongs to another execution.
     begun: Vec<bool>,
 }
 
@@ -142,7 +142,7 @@ impl TierraScanExec {
             let spec = ScanSpec {
                 projection: plan.projection.clone(),
                 filters: plan.filters.clone(),
-                // Rows beyond those that are asked for would be decoded for nothing.
+                // More rows than requested would be decoded in vain.
                 batch_rows: plan.batch_rows.min(plan.fetch.unwrap_or(usize::MAX)),
                 execution: plan.execution,
             };
@@ -155,12 +155,12 @@ impl TierraScanExec {
         Arc::clone(scan)
     }
 
-    /// The columns of the table that it yields.
+    /// The columns of the table that the scan yields.
     pub(crate) fn projection(&self) -> &[usize] {
         &self.plan.projection
     }
 
-    /// Where the rows come from that it yields.
+    /// The snapshot of the rows, and how lookups in it wait.
     pub(crate) fn source(&self) -> RowSource {
         RowSource {
             snapshot: self.plan.snapshot.clone(),
@@ -168,22 +168,22 @@ impl TierraScanExec {
         }
     }
 
-    /// The predicates that it evaluates, on the table's columns.
+    /// The predicates that the scan evaluates, on the table's columns.
     pub(crate) fn predicates(&self) -> &[Arc<dyn PhysicalExpr>] {
         &self.plan.shown
     }
 
-    /// Whether it yields all rows that meet its predicates, and nothing but columns.
+    /// Whether the scan yields all rows that meet its predicates, without row ids.
     pub(crate) fn yields_all_rows(&self) -> bool {
         self.plan.fetch.is_none() && !self.plan.row_ids
     }
 
-    /// Whether its last column tells the rows' ids.
+    /// Whether the last column contains the rows' ids.
     pub(crate) fn tells_row_ids(&self) -> bool {
         self.plan.row_ids
     }
 
-    /// The same scan of other columns of the table, with the rows' ids behind them.
+    /// The same scan with other columns of the table, followed by the rows' ids.
     pub(crate) fn with_row_ids(&self, projection: Vec<usize>) -> Result<Self> {
         let plan = ScanPlan {
             projection,
@@ -193,7 +193,7 @@ impl TierraScanExec {
         Self::with_dynamic(plan, Arc::clone(&self.dynamic))
     }
 
-    /// Rows that pass the filters, about.
+    /// The estimated number of rows that pass the filters.
     pub(crate) fn estimated_rows(&self) -> usize {
         let rows = self.whole_statistics().num_rows;
         rows.get_value().copied().unwrap_or(usize::MAX)
@@ -216,7 +216,7 @@ impl TierraScanExec {
         })
     }
 
-    /// `filter`, which refers to the scan's output, on the table's columns.
+    /// `filter`, which refers to the scan's output, translated to the table's columns.
     fn on_table(&self, filter: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         let projection = &self.plan.projection;
         filter
@@ -325,7 +325,7 @@ impl ExecutionPlan for TierraScanExec {
     ) -> Result<SendableRecordBatchStream> {
         let wanted = context.session_config().batch_size();
         let stream = ScanStream {
-            // Where rows become wide, fewer than the session's are asked for; else as many as blocks have.
+            // If rows become wide, batches have fewer rows than the scan's. Otherwise a batch has as many as its blocks.
             cut_rows: (wanted < self.plan.batch_rows).then_some(wanted),
             rest: None,
             schema: self.schema(),
@@ -352,13 +352,13 @@ impl ExecutionPlan for TierraScanExec {
         let whole = self.whole_statistics();
         let partitions = self.properties.partitioning.partition_count();
         match args.partition() {
-            // Blocks go to whichever partition asks: each may get any share.
+            // Partitions get blocks on request, so each may get any share.
             Some(_) if partitions > 1 => Ok(Arc::new(Statistics::clone(whole).to_inexact())),
             _ => Ok(Arc::clone(whole)),
         }
     }
 
-    // Not `supports_limit_pushdown`, which says that a limit may go below: nothing is, and an OFFSET would be lost.
+    // Not `supports_limit_pushdown`, which would let a limit pass below. Nothing is below, and an OFFSET would be lost.
 
     fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         let plan = ScanPlan {
@@ -408,7 +408,7 @@ impl ExecutionPlan for TierraScanExec {
                 }
             }
         }
-        // A dynamic filter only saves work here; whoever made it still drops what it must.
+        // A dynamic filter only saves work here; the operator that made it still drops rows.
         let propagation =
             FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::No; offered]);
         if expressions.len() == self.dynamic.expressions().len() {
@@ -422,7 +422,7 @@ impl ExecutionPlan for TierraScanExec {
     }
 }
 
-/// The engine's counters of one partition as metrics of the query.
+/// The engine's counters of one partition, as metrics of the query.
 struct Counts {
     blocks_read: Count,
     blocks_skipped: Count,
@@ -490,9 +490,9 @@ struct ScanStream {
     table_schema: SchemaRef,
     dynamic: Arc<DynamicFilters>,
     remaining: usize,
-    /// Rows of a batch, at most.
+    /// The most rows of a batch.
     cut_rows: Option<usize>,
-    /// What is left of a batch that was cut.
+    /// The rest of a batch that was cut.
     rest: Option<RecordBatch>,
     baseline: BaselineMetrics,
     counts: Counts,

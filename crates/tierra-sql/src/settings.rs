@@ -1,8 +1,8 @@
-//! What `SET tierra.*` changes and `SHOW tierra.*` shows.
+//! The settings that `SET tierra.*` changes and `SHOW tierra.*` shows.
 //!
-//! The settings live in DataFusion's configuration, so that SHOW ALL and information_schema list
-//! them; those that DataFusion also has under another name are copied there by [`apply`]. Emulated far
-//! memory is the process's, and how readings are checked the database's: SET changes them for every session, and SHOW tells what is
+//! They live in DataFusion's configuration, so that SHOW ALL and information_schema list them. [`apply`] copies those
+//! that DataFusion has under another name. Emulated far memory belongs to the process, and read checks belong to the
+//! database: SET changes them for every session, and SHOW shows the values in force.
 //! in force.
 
 use std::any::Any;
@@ -14,23 +14,23 @@ use tierra_interleave::Scheduling;
 use tierra_memory::Size;
 use tierra_memory::emulation::{self, FarMemory};
 
-/// Rows in a batch that a scan hands on.
+/// Rows in a batch of a scan.
 pub(crate) const BATCH_ROWS: usize = 8192;
 
-/// Rows of a join's build side from which on its lookups take turns: their table fills 21 MiB. With fewer
-/// the caches hold what is looked into, and DataFusion's joins were as fast or faster (`examples/joins.rs`).
+/// Rows of a join's build side from which its lookups are interleaved: their table takes 21 MiB. Smaller tables fit the
+/// caches, and DataFusion's joins were as fast or faster (`examples/joins.rs`).
 const JOIN_BUILD_ROWS: usize = 1 << 20;
 
-/// Keys of a build side up to which a join hands them to the scan of its other side as a list, which is looked
-/// up in the column's dictionary and index. Beyond, the scan tries the join's table on every value that the
-/// column has, where these are few, and else has only the least and greatest key. A key costs about 0.4 µs,
-/// as DataFusion makes an expression of it: of 10,000 lists were slower than trying the values of a column of
-/// a million, by up to 10 ms (`examples/join_lists.rs`).
+/// Keys of a build side up to which a join passes them to the scan of its other side as a list. The scan looks the list up
+/// in the column's dictionary and index. For more keys the scan evaluates the join's table on every value of the column if
+/// there are few values, and otherwise uses only the least and greatest key. A key costs about 0.4 µs, because DataFusion
+/// makes an expression of it: lists of 10,000 keys were slower than evaluating the values of a column of a million, by up to
+/// 10 ms (`examples/join_lists.rs`).
 const JOIN_LIST_KEYS: usize = 1_000;
-/// Their bytes, which also bounds how often they may come.
+/// The bytes of these keys, which also bounds the number of duplicates.
 const JOIN_LIST_BYTES: usize = 1 << 15;
 
-/// Threads that one query or load may have at most.
+/// The most threads of one query or load.
 pub const THREADS_MOST: usize = 1024;
 
 /// The settings of one session.
@@ -44,17 +44,17 @@ pub(crate) struct TierraSettings {
     pub(crate) batch_rows: usize,
     /// Bytes that the session's queries may fill together.
     pub(crate) query_memory: usize,
-    /// Whether columns that only travel to a result are read last.
+    /// Whether columns that are only output are read last.
     pub(crate) late_rows: bool,
-    /// Rows of a join's build side from which on its lookups take turns.
+    /// Rows of a join's build side from which its lookups are interleaved.
     pub(crate) join_build_rows: usize,
-    /// When what is read of the database is checked.
+    /// When data read from the database is checked.
     pub(crate) read_checks: ReadChecks,
-    /// How fast the scrubber of the database walks.
+    /// The speed of the database's scrubber.
     pub(crate) scrub_pace: ScrubPace,
 }
 
-/// What a session began with, to which RESET goes back.
+/// The initial values of a session, to which RESET returns.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     settings: TierraSettings,
@@ -62,7 +62,7 @@ pub(crate) struct Beginning {
 }
 
 impl Beginning {
-    /// A session begins with these.
+    /// The initial values from these settings.
     pub(crate) fn of(settings: &TierraSettings) -> Self {
         Self {
             settings: settings.clone(),
@@ -72,7 +72,7 @@ impl Beginning {
 }
 
 impl TierraSettings {
-    /// Go back to what `key` was when the session began, or what the database was opened with where it is the database's.
+    /// Resets `key` to its value when the session began. A setting of the database returns to its value at opening.
     pub(crate) fn reset(&mut self, key: &str, beginning: &Beginning) -> Result<()> {
         let Beginning { settings, far } = beginning;
         match key {
@@ -263,13 +263,13 @@ pub(crate) fn of(options: &ConfigOptions) -> TierraSettings {
         .unwrap_or_default()
 }
 
-/// Make DataFusion's own settings follow Tierra's.
+/// Copies Tierra's settings to DataFusion's own.
 pub(crate) fn apply(options: &mut ConfigOptions) -> Result<()> {
     let settings = of(options);
     options.execution.target_partitions = settings.threads;
     options.execution.planning_concurrency = settings.threads;
-    // It leaves rows out: of several aggregates it knows the bounds of those on columns alone, and it looks at one only
-    // when that has a value. SET of the setting above it turns it on again.
+    // It drops rows: of several aggregates it knows bounds only for those on columns, and it reads one only when that has a
+    // value. SET of the enclosing setting turns it on again.
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     options.set(
         "datafusion.execution.batch_size",
@@ -277,7 +277,7 @@ pub(crate) fn apply(options: &mut ConfigOptions) -> Result<()> {
     )
 }
 
-/// The configuration a session starts with.
+/// The initial configuration of a session.
 pub(crate) fn initial(settings: TierraSettings) -> Result<ConfigOptions> {
     let mut options = ConfigOptions::new();
     options.extensions.insert(settings);
@@ -285,10 +285,10 @@ pub(crate) fn initial(settings: TierraSettings) -> Result<ConfigOptions> {
     options.catalog.default_catalog = "tierra".to_string();
     options.catalog.default_schema = "public".to_string();
     options.catalog.create_default_catalog_and_schema = false;
-    // The catalog has its own, which knows SQL's types.
+    // The catalog has its own, with SQL's types.
     options.catalog.information_schema = false;
     options.execution.collect_statistics = true;
-    // Of `(x > 3) IS TRUE` the logical plan knows that it is never NULL, the physical one does not.
+    // For `(x > 3) IS TRUE` the logical plan knows that it is never NULL, but the physical plan does not.
     options.execution.skip_physical_aggregate_schema_check = true;
     options.execution.parquet.pushdown_filters = true;
     options.sql_parser.map_string_types_to_utf8view = true;

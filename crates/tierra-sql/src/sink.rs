@@ -1,7 +1,7 @@
-//! The end of INSERT: rows into the table's tail, or into whole segments where they are many.
+//! The end of INSERT: few rows go into the table's tail, many into whole segments.
 //!
-//! All rows of a statement become visible at once or not at all: few are appended by one call, many
-//! go through a [`Loader`], which publishes them when it is finished and undoes them when dropped.
+//! All rows of a statement become visible at once or not at all. Few rows are appended by one call. Many rows go through a
+//! [`Loader`], which publishes them when it is finished and undoes them when dropped.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use tierra_engine::Table;
 
 use crate::types::conform;
 
-/// From this many rows on, an INSERT builds segments instead of filling the tail.
+/// From this many rows, an INSERT builds segments instead of filling the tail.
 pub(crate) const BULK_ROWS: usize = 1 << 16;
-/// Bytes of fewer rows, as arrow holds them, that are kept until all are there. More go through a [`Loader`], too, which holds
-/// as much as a segment needs; it puts them into the tail if they turn out to be few.
+/// The most bytes, in arrow's form, of fewer rows that are kept until the last one. More go through a [`Loader`] too, which
+/// holds as much as a segment needs. It puts them into the tail if they turn out to be few.
 const PENDING_MOST_BYTES: usize = 64 << 20;
 
 /// Writes the rows of one INSERT.
@@ -28,7 +28,7 @@ const PENDING_MOST_BYTES: usize = 64 << 20;
 pub(crate) struct TableSink {
     table: Arc<Table>,
     table_schema: SchemaRef,
-    /// The same, but every column may be NULL: DataFusion would refuse NULL without a name.
+    /// The table's schema with every column nullable: DataFusion would refuse NULL without naming the column.
     schema: SchemaRef,
 }
 
@@ -71,7 +71,7 @@ impl DataSink for TableSink {
 }
 
 impl TableSink {
-    /// Write rows whose columns have the table's order, converted to its types where need be.
+    /// Writes rows whose columns have the table's order, converted to its types if necessary.
     pub(crate) async fn write_converted(&self, mut rows: SendableRecordBatchStream) -> Result<u64> {
         let mut pending = Vec::new();
         let (mut pending_rows, mut pending_bytes) = (0, 0);
@@ -108,7 +108,7 @@ impl TableSink {
         }
     }
 
-    /// The batch under the table's own schema: names, types and nullability are the table's to say.
+    /// The batch under the table's own schema, which has the right names, types and nullability.
     fn own(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let columns: Vec<usize> = (0..batch.num_columns()).collect();
         conform(&batch, &self.table_schema, &columns).map_err(|error| {
@@ -121,13 +121,13 @@ impl TableSink {
     }
 }
 
-/// Ends here if the statement was dropped while its last rows were computed: that is noticed only
-/// when its task gives way, and who was told of the end must not find the rows later.
+/// Yields once, so that a statement that was dropped while its last rows were computed ends here. Tokio notices that only
+/// when the task yields. Rows of a statement reported as cancelled must not appear later.
 async fn heed_cancellation() {
     tokio::task::yield_now().await;
 }
 
-/// Run engine work that blocks, off the runtime's workers.
+/// Runs engine work that blocks on a thread for blocking work, not on the runtime's workers.
 pub(crate) async fn blocking<T, E>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T>

@@ -1,8 +1,8 @@
-//! From text to statements: splitting, parsing, and what the planner could not keep taken out.
+//! From text to statements: splitting, parsing, and removing what the planner could not keep.
 //!
-//! The text is tokenised once. Long lists of literals are taken out of the tokens (see [`crate::list`]),
-//! so that the parser and the planner see a short statement. Numbers with more digits than a double
-//! become calls that carry their text (see [`crate::rules`]).
+//! The text is tokenised once. Long lists of literals are taken out of the tokens (see [`crate::list`]), so that the parser
+//! and the planner see a short statement. Numbers with more digits than a double become calls that carry their text (see
+//! [`crate::rules`]).
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -26,9 +26,9 @@ use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
 use crate::windows;
 
-/// How deeply the parser recurses: more than [`Depth`] lets nest, which errors say better.
+/// The parser's recursion limit. It is higher than what [`Depth`] accepts, whose errors are clearer.
 const RECURSION_LIMIT: usize = 10_000;
-/// Characters of a statement that an error quotes.
+/// The most characters of a statement that an error quotes.
 const QUOTED: usize = 60;
 
 /// One statement of a text.
@@ -39,15 +39,15 @@ pub(crate) struct Parsed {
 /// A statement without its long lists.
 pub(crate) struct Compact {
     pub(crate) statement: Statement,
-    /// What was taken out, by the number in the mark.
+    /// The lists taken out, by the number in the mark.
     pub(crate) lists: Vec<Arc<List>>,
-    /// The functions that lists became: all of them, but for arguments of EXECUTE.
+    /// The functions for the lists, except for arguments of EXECUTE.
     pub(crate) sets: Vec<Arc<ScalarUDF>>,
-    /// Whether [`Parsed::settle`] has seen it.
+    /// Whether [`Parsed::settle`] was applied.
     pub(crate) is_settled: bool,
 }
 
-/// Split `sql` into its statements.
+/// Splits `sql` into its statements.
 pub(crate) fn split(sql: &str) -> Result<Vec<Parsed>, SqlError> {
     let tokens = Tokenizer::new(&GenericDialect {}, sql)
         .tokenize_with_location()
@@ -69,7 +69,7 @@ pub(crate) fn split(sql: &str) -> Result<Vec<Parsed>, SqlError> {
 }
 
 impl Parsed {
-    /// The statement's beginning, for messages.
+    /// The beginning of the statement, for messages.
     pub(crate) fn quoted(&self) -> String {
         let mut text = String::new();
         for token in &self.tokens {
@@ -89,17 +89,17 @@ impl Parsed {
     /// How deeply the statement nests.
     ///
     /// # Errors
-    /// If no parser or planner is to see it.
+    /// If the statement exceeds the limits of the parser and the planner.
     pub(crate) fn depth(&self) -> Result<Depth, LimitError> {
         Depth::of(&self.tokens)
     }
 
-    /// The statement, if it is about a tier.
+    /// The statement, if it creates or drops a tier.
     pub(crate) fn tier_statement(&self) -> Result<Option<TierStatement>, SqlError> {
         TierStatement::parse(&self.tokens)
     }
 
-    /// Whether it begins as `COPY table FROM`, of which the parser knows nothing.
+    /// Whether it begins as `COPY table FROM`, which the parser does not know.
     pub(crate) fn is_copy_from(&self) -> bool {
         let tokens = self.tokens.iter().map(|token| &token.token);
         let mut words = tokens.filter(|token| !is_space(token));
@@ -112,15 +112,15 @@ impl Parsed {
         }
     }
 
-    /// Parse the statement, every long list as it is written.
+    /// Parses the statement with every long list as written.
     pub(crate) fn parse(&self) -> Result<Statement, SqlError> {
         let mut statement = parse(self.tokens.clone())?;
         self.settle(&mut statement);
         Ok(statement)
     }
 
-    /// Make what planning would lose part of the statement: the digits of long numbers, and that a
-    /// value of INSERT was cast by hand; and give it words for comparisons with arrays.
+    /// Keeps what planning would lose: the digits of long numbers, and explicit casts of INSERT's values. It also rewrites
+    /// comparisons with arrays for the planner.
     pub(crate) fn settle(&self, statement: &mut Statement) {
         match statement {
             Statement::Explain(explain) => self.settle(&mut explain.statement),
@@ -161,8 +161,8 @@ impl Parsed {
         }
     }
 
-    /// Parse the statement with its long lists replaced. PREPARE and EXECUTE are not settled: a stored
-    /// plan reads them as they are written.
+    /// Parses the statement with its long lists replaced. PREPARE and EXECUTE are not settled: a stored plan reads them as
+    /// written.
     pub(crate) fn parse_compact(&self) -> Result<Compact, SqlError> {
         let (tokens, lists) = take_long_lists(&self.tokens);
         let mut statement = parse(tokens)?;
@@ -177,7 +177,7 @@ impl Parsed {
         let lists = if replaced == lists.len() {
             lists
         } else {
-            // One stands where it cannot be replaced.
+            // One list is in a place where it cannot be replaced.
             statement = parse(self.tokens.clone())?;
             Vec::new()
         };
@@ -253,7 +253,7 @@ fn write_windows(statement: &mut Statement) -> Result<(), SqlError> {
     }
 }
 
-/// Makes long chains of conditions shallow, and refuses what would be planned over and over.
+/// Balances long chains of conditions, and refuses statements that would be planned too often.
 fn flatten(statement: &mut Statement) -> Result<(), LimitError> {
     match statement {
         Statement::Statement(inner) => {
@@ -272,7 +272,7 @@ fn flatten(statement: &mut Statement) -> Result<(), LimitError> {
     }
 }
 
-/// What a PREPARE prepares; any other statement itself.
+/// The statement in a PREPARE; otherwise the statement itself.
 fn prepared(statement: &mut ast::Statement) -> &mut ast::Statement {
     match statement {
         ast::Statement::Prepare { statement, .. } => prepared(statement),
@@ -280,7 +280,7 @@ fn prepared(statement: &mut ast::Statement) -> &mut ast::Statement {
     }
 }
 
-/// The statement of SQL's own, where it is one or the explanation of one.
+/// The SQL statement, or the one in an EXPLAIN.
 fn sql_of(statement: &mut Statement) -> Option<&mut ast::Statement> {
     match statement {
         Statement::Statement(inner) => Some(inner),
@@ -289,8 +289,8 @@ fn sql_of(statement: &mut Statement) -> Option<&mut ast::Statement> {
     }
 }
 
-/// The planner casts every value to its column's type, after which nothing tells its casts from those
-/// that are written. Written twice, the inner one is the user's.
+/// The planner casts every value to its column's type. After that its casts cannot be told from explicit ones. So explicit
+/// casts are written twice: the inner one is the user's.
 fn mark_casts(insert: &mut ast::Insert) {
     let Some(source) = &mut insert.source else {
         return;
@@ -315,8 +315,8 @@ fn mark_casts(insert: &mut ast::Insert) {
     }
 }
 
-/// Names every expression of a select list that stands there twice: the planner wants its columns to
-/// differ by name, and nobody sees the names of what is inserted.
+/// Names every expression that occurs twice in a select list: the planner requires different names, and the names of
+/// inserted columns are not visible.
 fn name_twins(source: &mut ast::SetExpr) {
     match source {
         ast::SetExpr::Select(select) => {
@@ -444,7 +444,7 @@ mod tests {
             settled("select x = any($1), x <> all($2)").0,
             "SELECT (x = ANY $1), (NOT (x = ANY $2))"
         );
-        // Where no function can stand for it, a list stays.
+        // A list stays where no function can replace it.
         let kept = settled(&format!(
             "select [{long}], x < any([{long}]), x in ({long})"
         ));

@@ -1,7 +1,7 @@
-//! What the planner is told about a scan: rows, bounds, distinct values.
+//! A scan's statistics for the planner: rows, bounds, distinct values.
 //!
-//! Without filters the figures are exact for the snapshot, so that `count(*)`, `min` and `max` need
-//! no scan; with filters they are estimates, from the width of a range within the column's bounds.
+//! Without filters the numbers are exact for the snapshot, so that `count(*)`, `min` and `max` need no scan. With filters
+//! they are estimates, from the width of a range within the column's bounds.
 
 use std::ops::Bound;
 
@@ -14,9 +14,9 @@ use tierra_engine::Snapshot;
 use crate::types::logical_type;
 use crate::values::scalar;
 
-/// Part of the rows that a filter passes of which nothing better is known, as DataFusion assumes.
+/// The assumed selectivity of a filter without better knowledge, as in DataFusion.
 const DEFAULT_SELECTIVITY: f64 = 0.2;
-/// Bytes of a string's view and a guess at its text.
+/// Bytes of a string's view and an estimate of its text.
 const STRING_BYTES: usize = 32;
 
 /// Statistics of `projection` after `filters`.
@@ -96,7 +96,7 @@ fn of_column(
     }
 }
 
-/// At most how many distinct values a column has.
+/// An upper bound of the number of distinct values of a column.
 fn distinct(
     min: &Option<Value>,
     max: &Option<Value>,
@@ -115,7 +115,7 @@ fn distinct(
     }
 }
 
-/// Bytes of a value in a batch, about.
+/// The approximate bytes of a value in a batch.
 pub(crate) fn value_bytes(ty: LogicalType) -> usize {
     match ty {
         LogicalType::Varchar => STRING_BYTES,
@@ -164,7 +164,7 @@ fn selectivity(snapshot: &Snapshot, schema: &SchemaRef, column: usize, filter: &
     part.clamp(0.0, 1.0)
 }
 
-/// How many of the ordinals from `min` to `max` lie between the bounds.
+/// The number of ordinals from `min` to `max` that lie between the bounds.
 fn overlap(low: &Bound<Value>, high: &Bound<Value>, min: u64, max: u64) -> f64 {
     let low = match low {
         Bound::Included(Value::Ordinal(low)) => (*low).max(min),

@@ -1,9 +1,9 @@
-//! SUM that errs where DataFusion's wraps around.
+//! SUM with an error where DataFusion's wraps around.
 //!
-//! BIGINT sums grow in 128 bits and are checked where a thread's part ends; in groups they grow in 64
-//! bits beside a flag that any overflow sets. So a sum whose parts overflow is an error even where
-//! the parts would cancel out. DECIMAL sums of 38 digits are checked alike; narrower ones cannot
-//! overflow, as SUM widens them by ten digits, and like DOUBLE ones are left to DataFusion.
+//! BIGINT sums use 128 bits and are checked at the end of each thread's part. In groups they use 64 bits and a flag that any
+//! overflow sets. So a sum with an overflow in a part is an error even if the parts would cancel out. DECIMAL sums of 38
+//! digits are checked in the same way. Narrower ones cannot overflow, because SUM widens them by ten digits. DataFusion
+//! computes these and DOUBLE sums.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,9 +23,9 @@ use datafusion::logical_expr::{
 };
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op::PrimitiveGroupsAccumulator;
 
-/// The first number with more digits than a DECIMAL has.
+/// The least number with more digits than a DECIMAL.
 const DECIMAL_LIMIT: u128 = 10_u128.pow(DECIMAL128_MAX_PRECISION as u32);
-/// Values whose halves can be summed in 64 bits each.
+/// Rows whose halves can be summed in 64 bits each.
 const SAFE_ROWS: usize = 1 << 30;
 
 /// The aggregate function.
@@ -34,7 +34,7 @@ pub(crate) struct CheckedSum {
     unchecked: Sum,
 }
 
-/// What a sum has to be checked for.
+/// The check that a sum needs.
 enum Check {
     Integer,
     Decimal,
@@ -132,19 +132,19 @@ fn overflow<T>(name: &str, ty: &DataType) -> Result<T> {
     }
 }
 
-/// Values that are summed in 128 bits.
+/// Values summed in 128 bits.
 trait Summand: ArrowPrimitiveType + std::fmt::Debug + Send + Sync {
-    /// The sum of `values`, `None` if it needs more bits.
+    /// The sum of `values`; `None` if it needs more bits.
     fn sum(values: &[Self::Native]) -> Option<i128>;
 
     fn wide(value: Self::Native) -> i128;
 
-    /// The sum as a value, `None` if it is none.
+    /// The sum as a value; `None` if it does not fit.
     fn narrow(total: i128) -> Option<Self::Native>;
 }
 
 impl Summand for Int64Type {
-    /// Halves are summed separately, which takes neither branches nor 128-bit additions.
+    /// The halves are summed separately, without branches and 128-bit additions.
     fn sum(values: &[i64]) -> Option<i128> {
         let mut total = 0;
         for part in values.chunks(SAFE_ROWS) {
@@ -187,14 +187,14 @@ impl Summand for Decimal128Type {
     }
 }
 
-/// One sum, of all rows or of a window that moves over them.
+/// One sum, of all rows or of a moving window.
 #[derive(Debug)]
 struct Total<T: Summand> {
-    /// The aggregate as written, for messages.
+    /// The text of the aggregate, for messages.
     name: String,
     ty: DataType,
     total: i128,
-    /// Values summed: the sum of none is NULL.
+    /// The number of values summed: the sum of none is NULL.
     count: u64,
     of: std::marker::PhantomData<T>,
 }
@@ -210,7 +210,7 @@ impl<T: Summand> Total<T> {
         }
     }
 
-    /// The sum of the values that are not NULL, and how many they are.
+    /// The sum and the number of the values that are not NULL.
     fn sum(&self, values: &[ArrayRef]) -> Result<(i128, u64)> {
         let values = values[0].as_primitive::<T>();
         let count = (values.len() - values.null_count()) as u64;
@@ -298,7 +298,7 @@ impl Accumulator for DistinctTotal {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         match self.values.state()?.as_slice() {
             [ScalarValue::List(values)] if values.len() == 1 => {
-                // A window whose frame grows asks again and again, of all values each time.
+                // A window with a growing frame asks again and again, for all values each time.
                 let values = [values.value(0)];
                 self.total.update_batch(&values)?;
                 let sum = self.total.evaluate();
@@ -314,7 +314,7 @@ impl Accumulator for DistinctTotal {
     }
 }
 
-/// Sums of groups, with a flag that any of them overflowed.
+/// Sums of groups, with a flag that is set if any of them overflowed.
 struct CheckedGroups {
     name: String,
     ty: DataType,
@@ -332,7 +332,7 @@ impl CheckedGroups {
         let sums = PrimitiveGroupsAccumulator::<T, _>::new(ty, move |sum, value| {
             match sum.add_checked(value) {
                 Ok(total) => *sum = total,
-                // Relaxed: the thread that sums is the one that looks.
+                // Relaxed: the thread that sums is the thread that reads the flag.
                 Err(_) => flag.store(true, Ordering::Relaxed),
             }
         });
@@ -378,7 +378,7 @@ impl GroupsAccumulator for CheckedGroups {
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let sums = self.sums.evaluate(emit_to)?;
         if let Some(decimals) = sums.as_primitive_opt::<Decimal128Type>() {
-            // Sixteen bytes hold a little more than 38 digits.
+            // Sixteen bytes hold slightly more than 38 digits.
             let fits = |decimals: &PrimitiveArray<Decimal128Type>| {
                 let mut values = decimals.values().iter();
                 values.all(|value| value.unsigned_abs() < DECIMAL_LIMIT)

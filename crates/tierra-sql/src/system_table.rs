@@ -1,5 +1,5 @@
-//! Tables that describe the database: `tierra_tiers`, `tierra_replicas`, `tierra_columns`, `tierra_faults` and `tierra_scrub`, made
-//! anew for every statement that names one. A table of the same name hides them.
+//! Tables that describe the database: `tierra_tiers`, `tierra_replicas`, `tierra_columns`, `tierra_faults` and
+//! `tierra_scrub`. They are made anew for every statement that names one. A user's table of the same name hides them.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,7 +26,7 @@ const COLUMNS: &str = "tierra_columns";
 const FAULTS: &str = "tierra_faults";
 const SCRUB: &str = "tierra_scrub";
 
-/// Whether a table that describes the database has that name.
+/// Whether a table of that name describes the database.
 pub(crate) fn is_name(name: &str) -> bool {
     [TIERS, REPLICAS, COLUMNS, FAULTS, SCRUB].contains(&name)
 }
@@ -43,14 +43,14 @@ pub(crate) fn find(database: &Database, name: &str) -> Result<Option<SystemTable
     }
 }
 
-/// Rows that can be read and not written.
+/// Rows that can only be read.
 #[derive(Debug)]
 pub(crate) struct SystemTable {
     rows: MemTable,
 }
 
 impl SystemTable {
-    /// Of columns: their names, whether they may be NULL, and their values.
+    /// A table of columns: their names, whether they may be NULL, and their values.
     pub(crate) fn new<const N: usize>(columns: [(&str, bool, ArrayRef); N]) -> Result<Self> {
         let fields = columns.iter().map(|(name, nullable, values)| {
             Field::new(*name, values.data_type().clone(), *nullable)
@@ -94,7 +94,7 @@ impl TableProvider for SystemTable {
     }
 }
 
-/// The tiers that are there, near memory first, and those that are missing.
+/// The present tiers, near memory first, and the missing ones.
 fn tiers(database: &Database) -> Result<SystemTable> {
     let (there, missing) = (database.tiers(), database.missing_tiers());
     let pad = missing.iter();
@@ -214,7 +214,7 @@ fn tiers(database: &Database) -> Result<SystemTable> {
     ])
 }
 
-/// Where tables, and columns that have tiers of their own, are to have copies, and what is there.
+/// The tiers for the copies of tables, and of columns that have their own, and the copies that exist.
 fn replicas(database: &Database) -> Result<SystemTable> {
     let copies = database
         .copies()
@@ -249,7 +249,7 @@ fn replicas(database: &Database) -> Result<SystemTable> {
     ])
 }
 
-/// Where columns are read, and what near copies of them save.
+/// For each column: its stored and near bytes, those of its index, and the time that near copies save or would save.
 fn columns(database: &Database) -> Result<SystemTable> {
     let columns = database.placements();
     let text = |of: fn(&ColumnPlacement) -> &str| -> ArrayRef {
@@ -280,7 +280,7 @@ fn columns(database: &Database) -> Result<SystemTable> {
     ])
 }
 
-/// What was found wrong with stored bytes since the database was opened, the newest last.
+/// The faults found in stored data since the database was opened, the newest last.
 fn faults(database: &Database) -> Result<SystemTable> {
     let (faults, _) = database.faults();
     let text = |of: fn(&Fault) -> Option<String>| -> ArrayRef {
@@ -323,7 +323,7 @@ fn faults(database: &Database) -> Result<SystemTable> {
     ])
 }
 
-/// One row: where the scrubber is, and how many faults there were in all.
+/// One row: the scrubber's position, and the number of all faults.
 fn scrub(database: &Database) -> Result<SystemTable> {
     let (progress, (_, totals)) = (database.scrub_progress(), database.faults());
     let number = |value: u64| -> ArrayRef {

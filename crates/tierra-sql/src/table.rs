@@ -1,8 +1,8 @@
-//! A table as DataFusion plans it: which predicates it takes over, and what reads and writes it.
+//! A table in DataFusion's plans: the predicates it takes over, and the operators that read and write it.
 //!
-//! Every predicate on one column that can be evaluated on any value is promised as exact. Nearly all
-//! become filters on codes; the rest (a pattern on strings that have no dictionary) are evaluated by
-//! an operator put directly above the scan, so the promise holds in every snapshot.
+//! Every predicate on one column that can be evaluated on any value is declared exact. Nearly all become filters on codes.
+//! The rest (a pattern on strings that have no dictionary) are evaluated by an operator directly above the scan. So the
+//! declaration holds in every snapshot.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use crate::scan::{ScanPlan, TierraScanExec};
 use crate::settings;
 use crate::sink::TableSink;
 
-/// One table, for the length of a statement.
+/// One table, for the duration of a statement.
 pub(crate) struct TierraTable {
     table: Arc<Table>,
     schema: SchemaRef,
@@ -65,7 +65,7 @@ impl TierraTable {
         }
     }
 
-    /// The predicates as filters on columns, and those that have to be evaluated row by row.
+    /// The predicates as filters on columns, and those that must be evaluated row by row.
     fn translate(
         &self,
         state: &dyn Session,
@@ -103,20 +103,20 @@ impl TierraTable {
     }
 }
 
-/// The predicates of a scan, sorted by who evaluates them.
+/// The predicates of a scan, by where they are evaluated.
 #[derive(Default)]
 struct Predicates {
     filters: ColumnFilters,
-    /// What `filters` were made from, one by one.
+    /// The predicates of `filters`, one by one.
     shown: Vec<Arc<dyn PhysicalExpr>>,
     residual: Vec<Arc<dyn PhysicalExpr>>,
-    /// Those of `residual` that list whole keys: their places there, and the keys.
+    /// The predicates in `residual` that list whole keys: their indices there, and the keys.
     tuples: Vec<(usize, Vec<Vec<Value>>)>,
 }
 
 impl Predicates {
-    /// The keys that the predicates ask for, if they do and a scan would cost more, and the predicates
-    /// that remain for the rows found.
+    /// The lookup for the predicates, if they restrict the key and a scan would cost more, and the predicates that remain for
+    /// the rows found.
     fn lookup(
         &self,
         table: &Table,
@@ -174,7 +174,7 @@ impl TableProvider for TierraTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        // Before its rows are counted.
+        // It is checked before rows are counted.
         let is_there = self.table.check_available();
         is_there.map_err(|error| DataFusionError::External(Box::new(error)))?;
         let snapshot = self.table.snapshot();
@@ -242,10 +242,10 @@ impl TableProvider for TierraTable {
     }
 }
 
-/// Bytes of texts that a batch should have at most.
+/// The most bytes of strings in a batch.
 const BATCH_BYTES: u64 = 16 << 20;
 
-/// Rows of a batch of some columns: fewer than `most` where their texts are long.
+/// The rows per batch of these columns: fewer than `most` if their strings are long.
 fn rows_of_batch(snapshot: &Snapshot, columns: &[usize], most: usize) -> usize {
     let spec = snapshot.table().spec();
     let is_text = |column: &&usize| spec.columns[**column].ty == LogicalType::Varchar;
@@ -267,7 +267,7 @@ fn rows_of_batch(snapshot: &Snapshot, columns: &[usize], most: usize) -> usize {
     }
 }
 
-/// `projection`, and behind it the columns that only `predicates` need.
+/// `projection`, followed by the columns that only `predicates` need.
 fn with_columns_of(projection: &[usize], predicates: &[Arc<dyn PhysicalExpr>]) -> Vec<usize> {
     let mut read = projection.to_vec();
     for column in predicates.iter().flat_map(collect_columns) {

@@ -1,4 +1,4 @@
-//! CREATE TIER and DROP TIER, which the parser has no word for.
+//! CREATE TIER and DROP TIER, which the parser does not know.
 //!
 //! ```sql
 //! CREATE TIER IF NOT EXISTS b AT '/mnt/pmem1/b.pool';
@@ -30,10 +30,10 @@ pub(crate) enum TierStatement {
 }
 
 impl TierStatement {
-    /// What `tokens` say, if they begin as a statement about a tier.
+    /// The statement in `tokens`, if they begin as a statement about a tier.
     ///
     /// # Errors
-    /// [`SqlError::Syntax`], if they do and go on as none.
+    /// [`SqlError::Syntax`], if the rest of it is wrong.
     pub(crate) fn parse(tokens: &[TokenWithSpan]) -> Result<Option<Self>, SqlError> {
         let mut words = tokens
             .iter()

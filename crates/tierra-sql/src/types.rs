@@ -1,7 +1,7 @@
-//! SQL's and Arrow's types onto Tierra's eight, and values into them.
+//! Maps SQL's and Arrow's types to Tierra's eight, and converts values.
 //!
-//! A declared type that would be kept wider than it says is refused. Narrow integers of files widen, unsigned and zoned types are converted with a check, and whatever does not
-//! fit is an error: a conversion never yields NULL for a value that was not NULL.
+//! A declared type that would be stored wider than it says is refused. Narrow integers of files are widened; unsigned and zoned
+//! types are converted with a check. Any other value is an error: a conversion never yields NULL for a value that was not NULL.
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -12,14 +12,14 @@ use tierra_column::LogicalType;
 
 use crate::error::DefinitionError;
 
-/// Digits of a `DECIMAL` that has none given, and how many of them are behind the point.
+/// Digits, and digits after the point, of a `DECIMAL` without parameters.
 const DEFAULT_DECIMAL: (u8, u8) = (38, 10);
-/// Digits of a second that a TIMESTAMP keeps.
+/// Digits of a second's fraction that a TIMESTAMP keeps.
 const MICROSECONDS: u64 = 6;
 /// The most digits that 16 bytes hold.
 const MAX_PRECISION: u8 = 38;
 
-/// The column type that a type in CREATE TABLE means.
+/// The column type for a type in CREATE TABLE.
 pub(crate) fn from_sql(column: &str, ty: &ast::DataType) -> Result<LogicalType, DefinitionError> {
     use ast::DataType as Sql;
     Ok(match ty {
@@ -47,7 +47,7 @@ pub(crate) fn from_sql(column: &str, ty: &ast::DataType) -> Result<LogicalType, 
         | Sql::Text
         | Sql::String(None) => LogicalType::Varchar,
         other => {
-            // What would be stored as a wider type, its limit unchecked, is refused.
+            // A type that would be stored wider, without its limit, is refused.
             if let Some(instead) = wider(other) {
                 return Err(DefinitionError::UnenforcedType {
                     column: column.to_string(),
@@ -63,7 +63,7 @@ pub(crate) fn from_sql(column: &str, ty: &ast::DataType) -> Result<LogicalType, 
     })
 }
 
-/// The type to use instead of one whose limit nobody would enforce.
+/// The type to use instead of one whose limit is not enforced.
 fn wider(ty: &ast::DataType) -> Option<LogicalType> {
     use ast::DataType as Sql;
     match ty {
@@ -99,7 +99,7 @@ fn decimal(column: &str, info: &ast::ExactNumberInfo) -> Result<LogicalType, Def
     }
 }
 
-/// The column type that values of an Arrow type are kept in.
+/// The column type that stores values of an Arrow type.
 pub(crate) fn from_arrow(column: &str, ty: &DataType) -> Result<LogicalType, DefinitionError> {
     Ok(match ty {
         DataType::Boolean => LogicalType::Boolean,
@@ -132,7 +132,7 @@ pub(crate) fn from_arrow(column: &str, ty: &DataType) -> Result<LogicalType, Def
     })
 }
 
-/// `array` as `to`, every value kept or an error.
+/// `array` as `to`; an error if a value would be lost.
 pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == to {
         return Ok(ArrayRef::clone(array));
@@ -141,7 +141,7 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arrow
         safe: false,
         ..CastOptions::default()
     };
-    // An instant of a zoned timestamp is kept as it is, in UTC.
+    // A timestamp with a zone keeps its instant, in UTC.
     if let DataType::Timestamp(unit, Some(_)) = array.data_type() {
         let plain = DataType::Timestamp(*unit, None);
         let utc = cast_with_options(
@@ -152,8 +152,7 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arrow
         let plain = cast_with_options(&utc, &plain, &checked)?;
         return convert(&plain, to);
     }
-    // From nanoseconds to microseconds, floor: the truncation of a cast would move instants before
-    // 1970 towards it.
+    // Nanoseconds are rounded down to microseconds. The truncation of a cast would move instants before 1970 towards it.
     if let (
         DataType::Timestamp(TimeUnit::Nanosecond, None),
         DataType::Timestamp(TimeUnit::Microsecond, None),
@@ -168,8 +167,8 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arrow
     cast_with_options(array, to, &checked)
 }
 
-/// `batch` with its columns in the order and types of `schema`; `source[i]` is where column `i` is.
-/// The error names the column.
+/// `batch` with its columns in the order and types of `schema`; `source[i]` is the index of column `i`. The error names the
+/// column.
 pub(crate) fn conform(
     batch: &RecordBatch,
     schema: &SchemaRef,
@@ -199,14 +198,14 @@ pub(crate) fn conform(
     )
 }
 
-/// A value of a column that does not fit its type.
+/// A value that does not fit the type of its column.
 #[derive(Debug)]
 pub(crate) struct ColumnError {
     pub(crate) column: String,
     pub(crate) message: String,
 }
 
-/// Arrow's message without its class.
+/// Arrow's message without its prefix.
 pub(crate) fn text(error: &ArrowError) -> String {
     match error {
         ArrowError::CastError(text)
@@ -222,7 +221,7 @@ pub(crate) fn logical_type(schema: &SchemaRef, column: usize) -> LogicalType {
         .expect("a table's schema has only the types of columns")
 }
 
-/// SQL's name of a type, where it has one.
+/// SQL's name of a type, if it has one.
 pub(crate) fn name_of(ty: &DataType) -> String {
     from_arrow("", ty).map_or_else(|_| ty.to_string(), |ty| ty.to_string())
 }

@@ -1,8 +1,8 @@
-//! Syntax that the parser takes and the planner would leave out without a word.
+//! Refuses syntax that the parser accepts and the planner would silently ignore.
 //!
-//! The parser knows the clauses of many databases. What neither DataFusion nor Tierra gives a meaning is refused by name
-//! here: a sample, a hint or a modifier that is dropped changes what a statement means. Nodes are taken apart field by
-//! field, so that a new field of the parser's does not pass unseen.
+//! The parser knows the clauses of many databases. Clauses that neither DataFusion nor Tierra implements are refused by name
+//! here: ignoring a sample, a hint or a modifier would change what a statement means. Nodes are destructured field by field, so
+//! that a new field of the parser is not missed.
 
 use std::ops::ControlFlow;
 
@@ -14,17 +14,17 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::error::DefinitionError;
 
-/// What a function's name stands for.
+/// The kind of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FunctionKind {
     Scalar,
     Aggregate,
-    /// Of windows only.
+    /// Only in windows.
     Window,
     Unknown,
 }
 
-/// Refuses `statement` if something in it would be left out; `kind` tells what the name of a function stands for.
+/// Refuses `statement` if a part of it would be ignored; `kind` gives the kind of a function's name.
 pub(crate) fn refuse(
     statement: &Statement,
     kind: impl Fn(&str) -> FunctionKind,
@@ -233,7 +233,7 @@ impl<K: Fn(&str) -> FunctionKind> Visitor for Unheeded<K> {
                 visit_from(table_with_joins)?;
                 alias.iter().try_for_each(visit_alias)
             }
-            // The planner knows no other.
+            // The planner knows no others.
             _ => ControlFlow::Continue(()),
         }
     }
@@ -301,7 +301,7 @@ impl<K: Fn(&str) -> FunctionKind> Unheeded<K> {
     }
 }
 
-/// The tables that are joined, of which the first may be taken for one that bears the name of a kind of join.
+/// The joined tables. In `a POSITIONAL JOIN b` the parser takes the kind of join for an alias of `a`.
 fn visit_from(from: &TableWithJoins) -> Found {
     let TableWithJoins { relation, joins } = from;
     let mut left = relation;

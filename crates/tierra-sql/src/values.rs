@@ -1,4 +1,4 @@
-//! Tierra's values as Arrow's and DataFusion's.
+//! Tierra's values as values of Arrow and DataFusion.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) fn array(ty: LogicalType, values: &[Value]) -> Result<ArrayRef> {
         })
     };
     Ok(match ty {
-        // The types that keys usually have are not boxed one by one.
+        // The usual types of keys are not boxed value by value.
         LogicalType::Integer => Arc::new(Int32Array::from_iter_values(
             ordinals().map(ordinal::to_i32),
         )),

@@ -1,8 +1,7 @@
-//! Named windows: what `OVER w`, `OVER (w ..)` and `WINDOW v AS (w ..)` mean, written out where they stand.
+//! Named windows: `OVER w`, `OVER (w ..)` and `WINDOW v AS (w ..)` are replaced by their definitions.
 //!
-//! The planner knows a window's name only alone and in the select list, and drops it where something
-//! follows. As in PostgreSQL a window that is refined keeps its PARTITION BY, and its ORDER BY where it has
-//! one; it must have no frame.
+//! The planner knows a window's name only alone and in the select list, and ignores it if anything follows. As in PostgreSQL,
+//! a window that refines another keeps its PARTITION BY, and its ORDER BY if it has one. The refined window must have no frame.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use crate::error::SqlError;
 use crate::names::identifier;
 
-/// Writes out the named windows of a statement.
+/// Replaces the named windows of a statement by their definitions.
 ///
 /// # Errors
 /// If a name is not defined, or a definition does not fit the one it refines.
@@ -25,7 +24,7 @@ pub(crate) fn write_out(part: &mut impl VisitMut) -> Result<(), SqlError> {
     }
 }
 
-/// Finds every select, and what else sees its windows.
+/// Visits every select, and the ORDER BY that sees its windows.
 struct Queries;
 
 impl VisitorMut for Queries {
@@ -58,9 +57,9 @@ fn windows(definitions: &[NamedWindowDefinition]) -> ControlFlow<String, Windows
 /// The windows of one select.
 #[derive(Default)]
 struct Windows {
-    /// Each without a name of another.
+    /// Each with all references to others resolved.
     known: Vec<(String, WindowSpec)>,
-    /// How many queries are open inside the select: theirs are other windows.
+    /// The depth of queries inside the select; they have their own windows.
     depth: usize,
 }
 
@@ -92,7 +91,7 @@ impl Windows {
         Ok(window)
     }
 
-    /// `window` with what it takes from the one it names.
+    /// `window` with the parts that it takes from the window it names.
     fn refined(&self, window: &WindowSpec) -> Result<WindowSpec, String> {
         let Some(name) = &window.window_name else {
             return Ok(window.clone());

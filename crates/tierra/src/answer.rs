@@ -10,7 +10,7 @@ use arrow::{
 use crate::TextRows;
 use crate::sql::{Done, Outcome, SqlError, Work};
 
-/// What a statement answered: rows, or that it is done. Displays as a table, NULLs as `NULL`, control
+/// The answer of a statement: rows, or that it is done. It displays as a table, with NULLs as `NULL` and control
 /// characters as `\n` and the like.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -21,7 +21,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// All rows of an outcome.
+    /// Collects all rows of an outcome.
     pub(crate) async fn of(outcome: Outcome) -> Result<Self, SqlError> {
         match outcome {
             Outcome::Rows(mut rows) => {
@@ -42,7 +42,7 @@ impl Answer {
         }
     }
 
-    /// Names and types of the columns; none for a statement that is no query.
+    /// Names and types of the columns; none for a statement that is not a query.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -52,7 +52,7 @@ impl Answer {
         &self.batches
     }
 
-    /// How many rows a query has, or how many a statement wrote.
+    /// The number of rows of a query, or of rows that a statement wrote.
     pub fn row_count(&self) -> u64 {
         match &self.done {
             Some(done) => done.rows.unwrap_or(0),
@@ -60,7 +60,7 @@ impl Answer {
         }
     }
 
-    /// What the query read of near and far memory.
+    /// The query's reads from near and far memory.
     pub fn work(&self) -> Work {
         self.work
     }

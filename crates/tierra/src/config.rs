@@ -1,18 +1,18 @@
-//! `tierra.toml`: the options of a database that a file gives rather than a program or a flag.
+//! `tierra.toml`: options of a database that a file gives, rather than a program or a flag.
 //!
 //! ```toml
 //! near-memory = "8G"          # near memory that copies of columns may take
-//! threads = 4                 # that work on one query or load
-//! query-memory = "4G"         # that the queries of a session may fill together
+//! threads = 4                 # threads of one query or load
+//! query-memory = "4G"         # memory that the queries of a session may use together
 //! execution = "auto"          # how lookups wait for memory: auto, plain, interleaved
 //! emulate = "optane"          # far memory emulated over near, for the whole process
-//! pool = "/mnt/pmem/far.pool" # where the far tier of a new database lies
-//! scrub-pace = "64 MiB"       # that are checked in the background a second; 0: nothing is
+//! pool = "/mnt/pmem/far.pool" # the file of the far tier of a new database
+//! scrub-pace = "64 MiB"       # bytes per second that are checked in the background; 0: none
 //! verify-reads = "first"      # when stored bytes are compared with their checksums: first, every
-//! degraded = false            # whether the database is opened although some of its tiers are missing
+//! degraded = false            # whether to open the database although some of its tiers are missing
 //! ```
 //!
-//! Every key is also a flag of the commands, a `SET tierra.*` of SQL, or both; what those say comes first.
+//! Every key is also a flag of the commands, a `SET tierra.*` of SQL, or both; these take precedence.
 
 use std::fmt::Display;
 use std::fs;
@@ -35,7 +35,7 @@ use toml::de::{DeTable, DeValue};
 /// The file's name in a database's directory.
 pub(crate) const FILE: &str = "tierra.toml";
 
-/// What a file says; what it does not say is absent.
+/// The contents of a file; a missing key is absent.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     pub(crate) near_memory: Option<Size>,
@@ -58,10 +58,10 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// It says something that cannot be.
+    /// It contains an invalid value.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Content {
         /// The file.
@@ -75,11 +75,11 @@ pub enum ConfigError {
     },
 }
 
-/// What is wrong, and which bytes of the file say it.
+/// An error message, and its range of bytes in the file.
 type Fault = (Range<usize>, String);
 
 impl Config {
-    /// The file in a database's directory; nothing said if there is none.
+    /// The file in a database's directory; empty if there is none.
     pub(crate) fn of_database(dir: &Path) -> Result<Self, ConfigError> {
         match Self::read(&dir.join(FILE)) {
             Err(ConfigError::Read { source, .. }) if is_absent(&source) => Ok(Self::default()),
@@ -123,7 +123,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The file at `path`. A relative path in it starts where the file lies.
+    /// The file at `path`. Relative paths in it are relative to its directory.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = fs::read_to_string(path).map_err(|source| ConfigError::Read {
             path: path.to_owned(),
@@ -157,7 +157,7 @@ impl FromStr for Emulate {
     }
 }
 
-/// A number of threads, as `SET tierra.threads` takes it.
+/// A number of threads, in the range of `SET tierra.threads`.
 struct Threads(NonZeroUsize);
 
 impl FromStr for Threads {
@@ -175,8 +175,7 @@ impl FromStr for Threads {
     }
 }
 
-/// Whether there is no such file, be it for want of its directory; what cannot be a directory is
-/// complained of by whoever opens the database in it.
+/// Whether the file, or its directory, does not exist. If the path cannot be a directory, opening the database reports it.
 fn is_absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -184,7 +183,7 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// Yes or no.
+/// A boolean.
 fn switch(written: &Spanned<DeValue<'_>>) -> Result<bool, Fault> {
     let switched = match written.get_ref() {
         DeValue::Boolean(value) => Some(*value),
@@ -193,7 +192,7 @@ fn switch(written: &Spanned<DeValue<'_>>) -> Result<bool, Fault> {
     switched.ok_or_else(|| (written.span(), "expected true or false".to_owned()))
 }
 
-/// A value in the words in which a person writes it elsewhere, too: a text, or a whole number.
+/// A value in the form used elsewhere: a string, or a whole number.
 fn value<T: FromStr<Err: Display>>(written: &Spanned<DeValue<'_>>) -> Result<T, Fault> {
     let text = match written.get_ref() {
         DeValue::String(text) => text.as_ref(),

@@ -1,4 +1,4 @@
-//! A database in a directory, and the threads that its blocking calls run queries on.
+//! A database in a directory, and the threads that run queries for its blocking calls.
 
 use std::{
     num::NonZeroUsize,
@@ -20,8 +20,8 @@ use crate::{
     sql::{Session, SessionOptions},
 };
 
-/// How to open or create a database. What is not said here, `tierra.toml` in the database's
-/// directory may say; there are defaults for everything.
+/// How to open or create a database. `tierra.toml` in the database's directory gives the options that are not set here.
+/// Everything has a default.
 ///
 /// ```
 /// # let scratch = tempfile::tempdir()?;
@@ -51,21 +51,20 @@ impl Options {
         self
     }
 
-    /// Where a new database's far pool lies, if not in its directory: a file on a DAX file system
-    /// or on tmpfs. The directory remembers it.
+    /// The file of a new database's far pool, if not in its directory: on a DAX file system or on tmpfs. The directory
+    /// remembers it.
     pub fn pool(mut self, path: impl Into<PathBuf>) -> Self {
         self.engine.pool_path = Some(path.into());
         self
     }
 
-    /// The most bytes that the far pool may have; as many as its file system if not given.
+    /// The most bytes of the far pool; by default the size of its file system.
     pub fn capacity_bytes(mut self, bytes: u64) -> Self {
         self.engine.capacity_bytes = Some(bytes);
         self
     }
 
-    /// Threads that work on one query or load, from 1 to 1,024 (what is beyond counts as the nearest); all of the
-    /// machine's if not given.
+    /// Threads of one query or load, from 1 to 1,024 (values beyond are clamped); by default all of the machine.
     pub fn threads(mut self, threads: usize) -> Self {
         let threads = threads.min(tierra_sql::THREADS_MOST);
         let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
@@ -74,40 +73,39 @@ impl Options {
         self
     }
 
-    /// Bytes that the queries of one session may fill together; half of the machine's memory if not
-    /// given.
+    /// Bytes that the queries of one session may use together; by default half of the machine's memory.
     pub fn query_memory_bytes(mut self, bytes: usize) -> Self {
         self.session.query_memory_bytes = Some(bytes);
         self
     }
 
-    /// How lookups wait for memory: an [`Execution`](crate::Execution), or [`Scheduling::Auto`] for whichever is measured
-    /// to be faster, which holds if nothing is given.
+    /// How lookups wait for memory: an [`Execution`](crate::Execution), or [`Scheduling::Auto`], the default, for the one that
+    /// is measured to be faster.
     pub fn execution(mut self, execution: impl Into<Scheduling>) -> Self {
         self.session.execution = Some(execution.into());
         self
     }
 
-    /// Bytes a second that are checked in the background, and put right where another copy has what is damaged; 0: none are.
+    /// Bytes per second that are checked in the background; damage is repaired if another copy is intact. 0 turns this off.
     pub fn scrub_bytes_per_s(mut self, bytes: u64) -> Self {
         self.engine.scrub_bytes_per_s = Some(bytes);
         self
     }
 
-    /// How often stored bytes are compared with their checksums when they are read; before a block is read first if not given.
+    /// How often stored bytes are compared with their checksums on reading; by default before the first read of a block.
     pub fn verify_reads(mut self, reads: VerifyReads) -> Self {
         self.engine.verify_reads = Some(reads);
         self
     }
 
-    /// Opens the database although some of its tiers are missing: what lies there alone cannot be read, and the first write
-    /// leaves them behind, to be brought up to date when they are back.
+    /// Opens the database although some of its tiers are missing. Data that is only there cannot be read. The first write makes
+    /// these tiers out of date; they are brought up to date when they are back.
     pub fn degraded(mut self, degraded: bool) -> Self {
         self.degraded = Some(degraded);
         self
     }
 
-    /// Opens the database for reading only. So it is opened, too, where its directory cannot be written.
+    /// Opens the database for reading only. This is also done if its directory cannot be written.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.engine.read_only = read_only;
         self
@@ -128,8 +126,8 @@ impl Options {
     /// Opens the database in `dir`.
     ///
     /// # Errors
-    /// If `tierra.toml` says something that cannot be, if there is no database, if it is damaged or from a newer format, or if another process has it
-    /// open. Nothing is touched then.
+    /// If `tierra.toml` has an invalid value, if there is no database, if it is damaged or from a newer format, or if another
+    /// process has it open. Then nothing is changed.
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Database, Error> {
         let options = self.completed(dir.as_ref())?;
         options.start(engine::Database::open(dir.as_ref(), &options.engine)?)
@@ -138,13 +136,13 @@ impl Options {
     /// Creates a database in `dir`, which is missing or empty.
     ///
     /// # Errors
-    /// If there is something in it, or the file system refuses.
+    /// If `dir` is not empty, or the file system refuses.
     pub fn create(&self, dir: impl AsRef<Path>) -> Result<Database, Error> {
         let options = self.completed(dir.as_ref())?;
         options.start(engine::Database::create(dir.as_ref(), &options.engine)?)
     }
 
-    /// Opens the database in `dir`, or creates it where `dir` is missing or empty.
+    /// Opens the database in `dir`, or creates it if `dir` is missing or empty.
     ///
     /// # Errors
     /// Those of [`Options::open`] and [`Options::create`].
@@ -156,10 +154,10 @@ impl Options {
         )?)
     }
 
-    /// Makes a copied, restored or moved directory a database of its own, as [`engine::Database::adopt`] does.
+    /// Turns a copied, restored or moved directory into a separate database, as [`engine::Database::adopt`] does.
     ///
     /// # Errors
-    /// If the original is open, or is not all there; the copy is as it was then.
+    /// If the original is open, or is incomplete. Then the copy is unchanged.
     pub fn adopt(
         &self,
         dir: impl AsRef<Path>,
@@ -169,7 +167,7 @@ impl Options {
         Ok(engine::Database::adopt(dir.as_ref(), &options.engine, how)?)
     }
 
-    /// These options, and where they say nothing, those of the configuration file.
+    /// These options, completed from the configuration file.
     fn completed(&self, dir: &Path) -> Result<Self, Error> {
         let config = match &self.config {
             Some(path) => Config::read(path)?,
@@ -215,12 +213,12 @@ impl Options {
     }
 }
 
-/// An open database. One process at a time has it open; any number of threads share it.
+/// An open database. One process at a time can open it; any number of threads share it.
 pub struct Database {
     session: Session,
     engine: Arc<engine::Database>,
     options: SessionOptions,
-    /// Where blocking calls run; started by the first.
+    /// Runs blocking calls; started by the first of them.
     runtime: OnceLock<Runtime>,
 }
 
@@ -253,8 +251,8 @@ impl Database {
         self.runtime()?.block_on(self.sql_async(statement))
     }
 
-    /// Runs one statement to its end, on a multi-threaded tokio runtime. Dropping the future stops
-    /// a query; a statement that writes has then written everything or nothing, and nothing unless it
+    /// Runs one statement to its end, on a multi-threaded tokio runtime. Dropping the future stops a query. A statement that
+    /// writes has then written everything or nothing; it has written nothing unless it was about to commit.
     /// was about to commit.
     ///
     /// # Errors
@@ -264,9 +262,9 @@ impl Database {
         Ok(Answer::of(outcome).await?)
     }
 
-    /// Runs a prepared statement to its end: `PREPARE name AS ..` first, then any number of times with
-    /// one argument per parameter. An arrow `Scalar` is a value; an array is a list, for parameters in
-    /// `= ANY($1)` and `<> ALL($1)`, and stays the one array that it is. Blocks.
+    /// Runs a prepared statement to its end: `PREPARE name AS ..` first, then any number of times with one argument per
+    /// parameter. An arrow `Scalar` is a value. An array is a list, for parameters in `= ANY($1)` and `<> ALL($1)`, and stays
+    /// one array. Blocks.
     ///
     /// ```
     /// use tierra::arrow::array::{Int32Array, StringArray};
@@ -307,16 +305,16 @@ impl Database {
         async move { Ok(Answer::of(outcome.await?).await?) }
     }
 
-    /// A session with settings and prepared statements of its own, whose results stream. Use it on
-    /// a multi-threaded tokio runtime.
+    /// A session with its own settings and prepared statements, whose results stream. Use it on a multi-threaded tokio
+    /// runtime.
     ///
     /// # Errors
-    /// If the database's options do not make a session.
+    /// If the database's options are invalid for a session.
     pub fn session(&self) -> Result<Session, Error> {
         Ok(Session::new(Arc::clone(&self.engine), &self.options)?)
     }
 
-    /// The tables themselves, for bulk loads and scans without SQL.
+    /// The engine below SQL, for bulk loads and scans.
     pub fn engine(&self) -> &Arc<engine::Database> {
         &self.engine
     }
@@ -344,10 +342,10 @@ impl Drop for Database {
             return;
         };
         if Handle::try_current().is_ok() {
-            // In async code nobody may wait for a runtime's threads.
+            // Async code must not block on a runtime's threads.
             runtime.shutdown_background();
         } else {
-            // Waits until no thread reads a table, so that the directory can be opened again.
+            // It waits until no thread reads a table, so that the directory can be opened again.
             drop(runtime);
         }
     }

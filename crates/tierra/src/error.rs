@@ -1,4 +1,4 @@
-//! Everything that can go wrong with a database, one variant for each family of operations.
+//! The errors of a database, one variant per family of operations.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use tierra_memory::emulation::EmulationError;
 
 use crate::{ConfigError, engine, sql};
 
-/// Why an operation on a database failed. Whatever it is, the tables are as they were before.
+/// Why an operation on a database failed. After every error the tables are as they were before.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +16,7 @@ pub enum Error {
     /// The configuration file cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The far memory to emulate makes no sense.
+    /// The far memory to emulate is invalid.
     #[error(transparent)]
     Emulation(#[from] EmulationError),
     /// A statement failed.

@@ -1,10 +1,10 @@
 //! Tierra is a database for machines whose memory comes in two speeds: **near** memory (DRAM) and
 //! **far** memory, which is larger and slower but still byte-addressable (persistent memory, CXL
-//! expanders, another socket's DRAM, or a mapped file). Columns live compressed and durable in far
-//! memory, with copies near as long as a budget lasts, and lookups that would wait for memory are
+//! expanders, another socket's DRAM, or a mapped file). Columns are stored compressed and durable in far
+//! memory, with near copies as far as a budget allows. Lookups that would wait for memory are
 //! interleaved with others.
 //!
-//! This crate is what a program embeds. A [`Database`] is a directory; SQL goes in, Arrow batches
+//! Programs embed this crate. A [`Database`] is a directory; SQL goes in, Arrow batches
 //! come out:
 //!
 //! ```
@@ -27,7 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In async code use [`Database::sql_async`], or a [`Session`](sql::Session) of one's own, whose
+//! In async code use [`Database::sql_async`], or a separate [`Session`](sql::Session), whose
 //! [`Rows`](sql::Rows) stream while the query runs and stop it when dropped:
 //!
 //! ```
@@ -45,16 +45,16 @@
 //! ```
 //!
 //! Unlike an in-memory engine, a query reads columns where they are durable, so opening a large
-//! database costs as little as opening a small one; unlike a disk-based one, it reads them by
+//! database costs as little as opening a small one. Unlike a disk-based one, it reads them by
 //! loads, with no buffer pool and no copy in between.
 //!
 //! # Depending on it
 //!
 //! For Linux on 64-bit processors. The feature `cli`, on by default, is the binary `tierra`: without it a program compiles
-//! no more than it uses. Batches are those of [`arrow`] 59; what else the interface speaks of is in [`engine`],
+//! only what it uses. Batches are those of [`arrow`] 59. The other types of the interface are in [`engine`],
 //! [`mod@column`], [`memory`] and [`sql`].
 
-/// The library's program in README.md is compiled as it stands there.
+/// The library's program in README.md is compiled as written there.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
@@ -71,14 +71,14 @@ pub use database::{Database, Options};
 pub use error::Error;
 pub use text::{TextRows, printable, printable_lines};
 
-/// Arrow, in the version whose batches go in and come out.
+/// Arrow, in the version of the batches.
 pub use arrow;
 /// Types, encodings and filters of columns.
 pub use tierra_column as column;
 /// Tables, snapshots and bulk loads: the layer below SQL.
 pub use tierra_engine as engine;
 pub use tierra_interleave::{Execution, Scheduling};
-/// Tiers, pools and emulated far memory: what options and errors speak of.
+/// Tiers, pools and emulated far memory, which options and errors refer to.
 pub use tierra_memory as memory;
 /// Sessions, statements and files.
 pub use tierra_sql as sql;

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 mod cli;
 
-/// Keeps freed batches at hand: glibc gives them back to the kernel, and every next batch of a load
-/// faults its pages in again. Loading 6 M rows took 1.2 s of CPU with glibc, 0.7 s of it in the
-/// kernel, and 0.6 s with this and smaller batches.
+/// Keeps freed batches for reuse. glibc returns them to the kernel, and every next batch of a load faults its pages in
+/// again. Loading 6 M rows took 1.2 s of CPU with glibc, 0.7 s of it in the kernel, and 0.6 s with this and smaller
+/// batches.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,8 +1,8 @@
 //! Rows and messages as text for a terminal.
 //!
-//! What is stored in a table is not the terminal's to obey: control characters of data and of names are
-//! shown as they are written in most languages, `\n`, `\x1b`, and so are the characters that turn the
-//! direction of what follows. Files and programs get them as CSV and JSON have them.
+//! Stored data must not control the terminal. Control characters in data and names are shown as most languages write them,
+//! `\n`, `\x1b`, and so are characters that change the direction of text. Files and programs get them unescaped, as in CSV
+//! and JSON.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -15,7 +15,7 @@ use arrow::{
 };
 use unicode_width::UnicodeWidthStr;
 
-/// `text` in one line that no terminal takes for anything but text.
+/// `text` in one line, with everything escaped that a terminal would interpret.
 ///
 /// ```
 /// assert_eq!(tierra::printable("a\tb\u{1b}[2J"), r"a\tb\x1b[2J");
@@ -24,7 +24,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, is_command)
 }
 
-/// A message of several lines that no terminal takes for anything but text.
+/// A message of several lines, with everything escaped that a terminal would interpret.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |character| {
         is_command(character) && !matches!(character, '\n' | '\t')
@@ -32,7 +32,7 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
 }
 
 fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
-    // Nearly every text has none.
+    // Nearly every text needs no escape.
     if !text.chars().any(&is_escaped) {
         return Cow::Borrowed(text);
     }
@@ -53,21 +53,21 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a terminal may do something else with `character` than show it.
+/// Whether a terminal may interpret `character` instead of showing it.
 fn is_command(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
-            // Marks of direction, and what separates lines and paragraphs.
+            // Direction marks, and separators of lines and paragraphs.
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
         )
 }
 
-/// All rows of a query as a table in frames, NULLs as `NULL`.
+/// All rows of a query as a table with frames, NULLs as `NULL`.
 pub struct TextRows<'a> {
     schema: &'a Schema,
     batches: &'a [RecordBatch],
-    /// Of the columns, in characters.
+    /// The widths of the columns in characters.
     widths: Vec<usize>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> TextRows<'a> {
     /// A table of `batches`, all of which have `schema`.
     ///
     /// # Errors
-    /// If a column has a type that is not shown.
+    /// If a column has a type that cannot be shown.
     pub fn new(schema: &'a SchemaRef, batches: &'a [RecordBatch]) -> Result<Self, ArrowError> {
         let heads = schema
             .fields()
@@ -102,7 +102,7 @@ impl<'a> TextRows<'a> {
         Ok(rows)
     }
 
-    /// Whether this is what EXPLAIN tells, in which a line is a line.
+    /// Whether this is the output of EXPLAIN, whose lines are printed as lines.
     fn is_plan(&self) -> bool {
         let names = self
             .schema
@@ -139,7 +139,7 @@ impl<'a> TextRows<'a> {
     }
 }
 
-/// Writes a character `times` times. The widths of `write!` end at 65,535.
+/// Writes a character `times` times. The width in `write!` is at most 65,535.
 fn fill(f: &mut fmt::Formatter<'_>, character: char, times: usize) -> fmt::Result {
     (0..times).try_for_each(|_| f.write_char(character))
 }
@@ -156,7 +156,7 @@ impl fmt::Display for TextRows<'_> {
         for batch in self.batches {
             let columns = batch.columns().iter();
             let columns = columns.map(|column| ArrayFormatter::try_new(column, &options));
-            // They could be made before.
+            // The constructor has made them once without an error.
             let columns: Vec<_> = columns.collect::<Result<_, _>>().map_err(|_| fmt::Error)?;
             for row in 0..batch.num_rows() {
                 let cells = columns.iter().map(|column| column.value(row).to_string());

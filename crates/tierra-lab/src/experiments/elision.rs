@@ -1,10 +1,9 @@
-//! Elision: what do levels of functions around a lookup cost, written as the documentation says and
-//! written naively?
+//! Elision: what do levels of functions around a lookup cost, written as documented and written naively?
 //!
-//! One binary search, flat and under one to five levels, which lie around the load (a structure that
-//! hides its arrays behind functions) or around the search (a query that calls a column that calls a
-//! dictionary). A level is a function that returns a mapped future (a *chain*) or an `async fn`. Every level
-//! flips a bit, so that none can be left out, and what comes back is checked.
+//! One binary search, flat and under one to five levels. The levels are around the load (a structure that hides its arrays
+//! behind functions) or around the search (a query that calls a column that calls a dictionary). A level is a function that
+//! returns a mapped future (a *chain*) or an `async fn`. Every level flips a bit, so that none can be optimised away, and the
+//! result is checked.
 
 use std::hint::select_unpredictable;
 use std::time::Instant;
@@ -27,7 +26,7 @@ use crate::view::{Unit, View};
 const SEARCHES: usize = 10_000;
 /// Most levels.
 const DEEPEST: u32 = 5;
-/// From this size up an array is not in a cache.
+/// Arrays of at least this size do not fit a cache.
 const LARGE_BYTES: usize = 64 << 20;
 
 const CHAIN: &str = "chain";
@@ -35,7 +34,7 @@ const FLAT: &str = "flat";
 
 type Cxi = Cx<Interleaved>;
 
-/// A level that maps what the next one gives.
+/// A level that maps the result of the next one.
 macro_rules! chain {
     ($($outer:ident = $inner:ident($($arg:ident: $type:ty),*) -> $out:ident ^ $bit:literal;)*) => {$(
         fn $outer(cx: Cxi, $($arg: $type),*) -> impl Future<Output = $out> {
@@ -138,9 +137,9 @@ type Run = fn(&[u32], &[u32], &mut [usize]);
 
 /// One way to write the lookup.
 struct Way {
-    /// What is flat without the levels.
+    /// Its flat form, without the levels.
     of: &'static str,
-    /// How a level is written.
+    /// The form of a level.
     level: &'static str,
     levels: u32,
     /// Whether levels around the search flip bits of the answer.
@@ -149,7 +148,7 @@ struct Way {
     run: Run,
 }
 
-/// The size of the lookups that a function makes.
+/// The size of the lookup that a function returns.
 fn state_bytes<Fut>(_: impl Fn(Cxi, &'static [u32], u32) -> Fut) -> usize {
     size_of::<Fut>()
 }
@@ -217,7 +216,7 @@ impl Way {
         }
     }
 
-    /// What is flat without its levels.
+    /// Its flat form, without the levels.
     fn flat(&self) -> &'static str {
         if self.of == "walk" { "walk" } else { "load" }
     }

@@ -1,9 +1,8 @@
-//! Emulation: is emulated far memory as slow as it was asked to be, and free where nothing was asked?
+//! Emulation: is emulated far memory as slow as requested, and free if nothing is requested?
 //!
-//! Dependent chase, parallel random loads, sequential scan, stores with flush and fence, bulk copy,
-//! each with emulation and without in turn. Samples take about a millisecond, short enough that on a
-//! machine shared with others most are left alone. Where real memory is slower than what was asked
-//! emulation cannot be faster, which the native times beside them show.
+//! Dependent chase, parallel random loads, sequential scan, stores with flush and fence, bulk copy, each with and without
+//! emulation in turn. Samples take about a millisecond, so that on a shared machine most are not interrupted. If real memory
+//! is slower than requested, emulation cannot be faster; the native times beside them show that.
 
 use std::cell::{Cell, RefCell};
 use std::hint::black_box;
@@ -30,7 +29,7 @@ const TIME: Duration = Duration::from_millis(1);
 const UNITS: u64 = 1_000_000;
 /// Bytes scanned and copied at a time.
 const BLOCKS_BYTES: usize = 256 << 10;
-/// Who measures, for messages.
+/// The contender's name in messages.
 const WHO: &str = "the lab";
 
 const CHASE: &str = "dependent chase";
@@ -40,7 +39,7 @@ const STORE: &str = "store, flush and fence";
 const COPY: &str = "bulk copy";
 const FREE: &str = "zero latency";
 const OWN_WORK: &str = "emulator's own work";
-/// What is asked to be so slow.
+/// The operations that are slowed.
 const SLOWED: [&str; 5] = [CHASE, RANDOM, SCAN, STORE, COPY];
 
 const ASKED: &str = "asked";
@@ -88,7 +87,7 @@ impl Experiment for Emulation {
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
-        // Over all settings of an operation the one that is furthest off.
+        // Of all settings of an operation, the one with the largest deviation.
         let worst = |operation: &str, off: &dyn Fn([f64; 3]) -> f64| {
             let rows: Vec<Row> = rows
                 .iter()
@@ -146,8 +145,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Measures one setting, with emulation and without in turn. Both functions return nanoseconds a
-    /// unit.
+    /// Measures one setting, with and without emulation in turn. Both functions return nanoseconds per unit.
     fn compare(
         &mut self,
         operation: &str,
@@ -227,7 +225,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Lines that the nearest cache holds, so that nothing hides what the emulator does.
+    /// Lines that the nearest cache holds, so that memory hides no work of the emulator.
     fn own_work(&mut self) -> Result<(), LabError> {
         let mut small = vec![0; 8 << 10];
         let far = count_as_far(&small);
@@ -333,7 +331,7 @@ impl Bench {
     }
 }
 
-/// Nanoseconds a line of that many chases, emulated while emulation is on, and native.
+/// Nanoseconds per line of that many chases, emulated while emulation is on, and native.
 fn chased(
     chase: &RefCell<Chase<'_>>,
     execution: Execution,

@@ -1,22 +1,19 @@
 //! Figure 2 of the interleaving paper: binary search in 2 GB on 1 to 28 cores, by a model.
 //!
-//! Few machines have 28 cores beside persistent memory, so this is arithmetic and says so: its tier is
-//! `simulated`. A search of S halvings, M of which miss, takes a core
+//! Few machines have 28 cores beside persistent memory, so this is arithmetic, and its tier is `simulated`. A search of S
+//! halvings, M of which miss, takes a core
 //!
 //! ```text
 //!   T = S * instructions / clock + M * latency / (in flight * (1 - u))
 //! ```
 //!
-//! where u is the share of the memory's bandwidth that all cores together use: requests queue, and
-//! the fuller the memory the longer they wait. What k cores reach, k / T, uses that very bandwidth, so u
-//! is where both agree. Memory loses 1.5 % of its bandwidth for each further core; that number alone is
-//! fitted (to the 8x at 18 cores). All others are the paper's: latencies, bandwidths, ten line-fill
-//! buffers, 38.5 MB of cache, 7 instructions a halving and 2.7 to 4 GHz; the instructions of its coroutine
-//! follow from its figure 1. The clock falls evenly with the cores in use and an instruction takes a
-//! cycle, two assumptions.
+//! where u is the share of the memory's bandwidth that all cores together use: requests queue, and wait longer the fuller the
+//! memory is. The rate of k cores, k / T, uses just that bandwidth, so u is the fixed point. Memory loses 1.5 % of its bandwidth
+//! for each further core; only that number is fitted (to the 8x at 18 cores). All others are the paper's: latencies, bandwidths,
+//! ten line-fill buffers, 38.5 MB of cache, 7 instructions per halving and 2.7 to 4 GHz. The instructions of its coroutine
+//! follow from its figure 1. Two assumptions: the clock falls evenly with the cores in use, and an instruction takes a cycle.
 //!
-//! The walk's instructions are measured here, as cycles at the paper's clock: what this code would do on
-//! that machine.
+//! The walk's instructions are measured here, as cycles at the paper's clock: the time of this code on that machine.
 
 use std::time::Instant;
 
@@ -37,7 +34,7 @@ use crate::view::{Unit, View};
 const CORES: u32 = 28;
 /// Cores from which the paper finds Optane's bandwidth exhausted.
 const SATURATED_CORES: u32 = 18;
-/// The share of the best speed-up at which more cores are of no use.
+/// The share of the best speed-up from which more cores do not help.
 const SATURATED: f64 = 0.99;
 /// GHz of one core and of all.
 const CLOCK_GHZ: [f64; 2] = [4.0, 2.7];
@@ -83,14 +80,13 @@ impl Search {
         let bytes = 2_f64.powi(bits);
         Search {
             halvings: f64::from(bits - 2),
-            // The last halvings are within a line; of the lines, the levels above are cached as far as
-            // the cache reaches.
+            // The last halvings are within a line. Of the lines, the upper levels are cached, as many as fit.
             misses: (bytes / LINE_BYTES).log2() - (CACHE_BYTES / LINE_BYTES).log2(),
         }
     }
 }
 
-/// How a core works: instructions a halving, and misses that it has under way.
+/// The execution of a core: instructions per halving, and misses in flight.
 #[derive(Clone, Copy)]
 struct Core {
     instructions: f64,
@@ -105,7 +101,7 @@ fn searches_per_ns(search: Search, core: Core, memory: &Memory, cores: u32) -> f
     let waiting = search.misses * memory.latency_ns / core.in_flight;
     let bandwidth = memory.random_bytes_per_ns / (1.0 + CONTENTION * others);
     let rate = |used: f64| f64::from(cores) / (computing + waiting / (1.0 - used));
-    // The more is used the less is asked for: bisection finds where they are the same.
+    // The more bandwidth is used, the less is requested: bisection finds the fixed point.
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
         let used = f64::midpoint(low, high);
@@ -123,9 +119,9 @@ const BASE: Core = Core {
     in_flight: 1.0,
 };
 
-/// The paper's coroutine. Its figure 1 says of 4 GB that Baseline takes 4.2 times as long on NVM, that
-/// Coro does 2.4 times, and that Coro is 5 times as fast as Baseline there: on DRAM then 5 * 2.4 / 4.2
-/// times. What is not waiting is instructions.
+/// The paper's coroutine. Its figure 1 says for 4 GB: Baseline takes 4.2 times as long on NVM, Coro 2.4 times, and Coro is 5
+/// times as fast as Baseline there. So on DRAM it is 5 * 2.4 / 4.2 times as fast. The time that is not waiting is
+/// instructions.
 fn coro() -> Core {
     let search = Search::of(32);
     let gain = 5.0 * 2.4 / 4.2;

@@ -1,9 +1,8 @@
 //! Figure 5 of the interleaving paper: `SELECT *` by key from a table of 1,000 columns, a third each of
 //! INTEGER, DECIMAL(10, 2) and VARCHAR(50).
 //!
-//! Numbers are all different; a VARCHAR column has 100,000 different strings, since a million in each of
-//! 333 columns would not fit beside the rest. The paper varies the processor's frequency, which few
-//! machines allow; both its figures stand beside ours.
+//! Numbers are all different. A VARCHAR column has 100,000 different strings, because a million in each of 333 columns would
+//! not fit in memory. The paper varies the processor's frequency, which few machines allow; both its figures are given.
 
 use super::reconstruction::{
     Bench, INTERLEAVED, INTERLEAVED_FAR, PLAIN, PLAIN_FAR, Shape, VIEWS, What, ratio, ratio_row,
@@ -45,8 +44,8 @@ impl Experiment for Fig5 {
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
-        // No bar on the lower bound: there a plain load waits only for the one nine before it, so it has
-        // ten under way, no fewer than interleaving has.
+        // No bar on the lower bound: there a plain load waits only for the one nine loads before it, so it has ten in flight, no
+        // fewer than interleaving.
         let gain = |memory| {
             let what = What::Reconstruction;
             ratio(

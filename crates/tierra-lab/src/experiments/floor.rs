@@ -1,10 +1,8 @@
-//! The floor: what does a random line cost with 1 to 64 independent loads under way, per memory and
-//! page size?
+//! The floor: what does a random line cost with 1 to 64 independent loads in flight, per memory and page size?
 //!
-//! Nothing that looks things up can be faster per line than bare loads, so this is what every other
-//! figure is held against. Near memory is measured on the pages a region obtains (2 MiB where the
-//! system grants them). A pool on tmpfs is the same memory on small pages; a pool in a file is the
-//! kernel's page cache: both are far tiers to Tierra and rows of their own.
+//! No lookup can be faster per line than bare loads, so every other figure is compared with this. Near memory is measured on
+//! the pages a region obtains (2 MiB if the system grants them). A pool on tmpfs is the same memory on small pages. A pool in
+//! a file is the kernel's page cache. Both are far tiers to Tierra and have their own rows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,11 +23,11 @@ use crate::sorted::size_name;
 use crate::turns::turns;
 use crate::view::{Unit, View};
 
-/// Independent loads under way.
+/// Independent loads in flight.
 const IN_FLIGHT: [usize; 11] = [1, 2, 4, 8, 10, 12, 16, 24, 32, 48, 64];
 /// A sample is the time of this many lines, so that it is a whole number with three digits and more.
 const LINES: u64 = 1_000;
-/// Who measures, for messages.
+/// The contender's name in messages.
 const WHO: &str = "the lab";
 
 /// The experiment.
@@ -109,7 +107,7 @@ impl Experiment for Floor {
     }
 
     fn bars(&self, _: &[Row]) -> Vec<Bar> {
-        // A property of the machine promises nothing.
+        // A property of the machine has no bars.
         Vec::new()
     }
 
@@ -164,10 +162,10 @@ struct Memory {
     held: Held,
 }
 
-/// What keeps it.
+/// Owns the memory.
 enum Held {
     Region(Region),
-    /// The pool is kept by its writer, whose space is given back when it is dropped.
+    /// The pool is kept open by its writer, whose space is freed when it is dropped.
     Pool(ExtentWriter),
 }
 

@@ -1,9 +1,9 @@
-//! Experiment `kill`: is anything lost that a process had been told is done, when another is killed at any moment?
+//! Experiment `kill`: is anything lost that was acknowledged to one process, if another is killed at any moment?
 //!
-//! A child changes a database with two tiers (appends, loads, merges, moves copies, or repairs damage) and tells every step
-//! before and behind it. It is killed (SIGKILL) after a random while; then the database is opened with both tiers, or first
-//! with one whose other is away, compared with what was told, goes on, and has equal copies. Children are those of
-//! `tierra-engine/tests/kill.rs`.
+//! A child changes a database with two tiers (appends, loads, merges, moves copies, or repairs damage) and reports every step
+//! before and after it. It is killed (SIGKILL) after a random time. Then the database is opened with both tiers, or first with
+//! one while the other is absent. Its content is compared with the reports, it continues, and its copies are equal. The
+//! children are those of `tierra-engine/tests/kill.rs`.
 
 use super::database::killed::{Left, Place, Work, check, kill_after};
 use super::database::start;
@@ -20,7 +20,7 @@ use crate::view::{Unit, View};
 /// Kills of a full run.
 const RUNS: usize = 500;
 
-/// How a database is opened after the kill. By number of the tier that is there.
+/// How a database is opened after the kill, with the number of the only present tier.
 const OPENED: [(&str, Option<usize>); 3] = [
     ("both tiers", None),
     ("the first alone", Some(0)),
@@ -30,12 +30,12 @@ const OPENED: [(&str, Option<usize>); 3] = [
 /// The experiment.
 pub(super) struct Kill;
 
-/// All kills in one kind of work, and opened in one way.
+/// All kills of one kind of work and one way of opening.
 #[derive(Default)]
 struct Tally {
     /// Steps that were acknowledged, by run.
     steps: Vec<u64>,
-    /// Rows that were there in the end, by run.
+    /// Rows at the end, by run.
     rows: Vec<u64>,
     opened_alone: u64,
     refused: u64,

@@ -1,9 +1,8 @@
-//! Loading a Snappy Parquet file: how many rows a second reach a pool, against DataFusion reading
-//! the same file into memory?
+//! Loading a Snappy Parquet file: how many rows per second reach a pool, compared with DataFusion reading the same file into
+//! memory?
 //!
-//! Tierra packs, checksums and commits what DataFusion only unpacks. On tmpfs the pool is memory,
-//! so that the comparison is one of work, not of disks; the durable rate, to a pool on the ordinary
-//! file system, stands beside it and is bounded by that disk.
+//! Tierra packs, checksums and commits what DataFusion only unpacks. On tmpfs the pool is memory, so that work is compared, not
+//! disks. The durable rate, to a pool on the ordinary file system, is given beside it; that disk bounds it.
 
 use std::time::Instant;
 
@@ -27,7 +26,7 @@ use crate::view::{Unit, View};
 
 /// Rows generated at a time.
 const BATCH_ROWS: usize = 65_536;
-/// What is asked of every load's outcome, outside its time.
+/// The check of every load's result, outside its time.
 const CHECK: &str = "SELECT count(*), sum(lo_revenue), sum(lo_supplycost), min(lo_shipmode), max(lo_orderdate) FROM lineorder";
 
 const IN_MEMORY: &str = "Tierra, pool on tmpfs";
@@ -103,7 +102,7 @@ impl Experiment for Load {
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
-        // Rates over the same rows: their ratio is that of the times, turned round.
+        // Rates over the same rows: their ratio is the inverse of the times' ratio.
         let time = |engine: &str| find(rows, &[("engine", engine)])?.value("load_ns");
         let datafusion: Option<Vec<f64>> = Texts::ALL
             .iter()
@@ -135,7 +134,7 @@ const VIEWS: [View; 1] = [View {
     mean: false,
 }];
 
-/// Where a file is loaded to.
+/// The target of a load.
 enum Target {
     DataFusion(Texts),
     InMemory,
@@ -151,7 +150,7 @@ impl Target {
         }
     }
 
-    /// Loads the file anew and checks what arrived; the time of the loading alone.
+    /// Loads the file again and checks the result; returns the time of loading only.
     fn load(&self, lab: &Lab, file: &TableFile, reference: &Reference) -> Result<u64, LabError> {
         let (time_ns, answer) = match self {
             Target::DataFusion(texts) => {
@@ -249,7 +248,7 @@ mod tests {
         assert_eq!(Load.bars(&rows(100))[0].measured, Some(0.6));
         assert!(Load.bars(&rows(100))[0].met);
         assert!(!Load.bars(&rows(101))[0].met);
-        // Without the pool in memory there is no rate to judge.
+        // Without the pool in memory there is no rate.
         assert!(!Load.bars(&rows(100)[..2])[0].met);
     }
 }

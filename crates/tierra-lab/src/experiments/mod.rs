@@ -105,10 +105,10 @@ pub fn all() -> &'static [&'static dyn Experiment] {
     ]
 }
 
-/// A child's part; returns only where there is no such work.
+/// Runs as a child. It returns only if there is no such work.
 ///
 /// # Errors
-/// [`LabError`]: no such work, or it cannot be done.
+/// [`LabError`]: there is no such work, or it failed.
 #[cfg(feature = "engine")]
 pub fn child(work: &str, dir: &Path, number: u64) -> Result<(), LabError> {
     match work == recover::CHILD {

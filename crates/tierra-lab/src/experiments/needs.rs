@@ -1,6 +1,6 @@
-//! What an experiment takes at full scale, for who plans to run it: rough, from runs on two Zen 5 cores.
+//! What an experiment takes at full scale: rough values for planning, from runs on two Zen 5 cores.
 
-/// Upper bounds for two cores, in steps wide enough to hold elsewhere as well.
+/// Upper bounds for two cores, with margins wide enough for other machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
     /// From the command to the results.
@@ -57,7 +57,7 @@ const NEEDS: [(&str, Needs); 33] = [
 ];
 
 impl Needs {
-    /// Of the experiment of that name.
+    /// The needs of the experiment of that name.
     pub fn of(name: &str) -> Option<Needs> {
         let found = NEEDS.iter().find(|(known, _)| *known == name);
         found.map(|(_, needs)| *needs)

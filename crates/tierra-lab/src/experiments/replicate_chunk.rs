@@ -1,8 +1,7 @@
 //! Figure 3.8 of the replication thesis: what replicas add to durable writes of 4 bytes to 1 MiB, by method.
 //!
-//! Chunks begin at uniformly distributed elements of an array on tmpfs taken for persistent memory. Each is
-//! held against the write of the same chunk to one copy. Beside the largest stands what copies past the
-//! cache reach that do nothing else.
+//! Chunks begin at uniformly distributed elements of an array on tmpfs treated as persistent memory. Each is compared with the
+//! write of the same chunk to one copy. The largest is also compared with bare copies past the cache.
 
 use std::time::Instant;
 
@@ -45,10 +44,10 @@ const CHUNKS: [usize; 15] = [
 ];
 /// The chunk of the bar on appends.
 const APPENDED: usize = 1 << 20;
-/// Bytes that one sample writes to each copy, and the most writes it does so by.
+/// Bytes that one sample writes to each copy, and its maximal number of writes.
 const SAMPLE_BYTES: usize = 2 << 20;
 const WRITES_MOST: usize = 1_000;
-/// The most by threads, which take tens of microseconds to wake.
+/// The same maximum for threads, which take tens of microseconds to wake.
 const WRITES_BY_THREADS: usize = 30;
 const UNREPLICATED: &str = "one copy";
 const APPENDS: &str = "appended in order";
@@ -149,7 +148,7 @@ const ONE_COPY: Method = Method::Always(Composition {
     ..Composition::BASIC
 });
 
-/// Those of the figure, and what is new here.
+/// The methods of the figure, and our additions.
 fn methods() -> Vec<Method> {
     let basic = Composition::BASIC;
     let fetched = Composition {
@@ -205,7 +204,7 @@ fn content(chunk: usize, number: usize) -> Vec<u8> {
     (0..chunk).map(|at| (at + number * 7 + 1) as u8).collect()
 }
 
-/// The time of writing a sample's chunks; the last must be in every copy.
+/// The time to write a sample's chunks; the last must be in every copy.
 fn write(
     set: &mut ReplicaSet,
     method: &Method,
@@ -259,14 +258,14 @@ fn shown(
                 .count("writes", writes)
                 .samples("time", "ns", samples);
             let time = each(&row);
-            // The first is that of one copy.
+            // The first is the time of one copy.
             let without = *without.get_or_insert(time);
             let times = time.zip(without).map(|(with, without)| with / without);
             row.number("relative_time", times.unwrap_or(f64::NAN))
         })
 }
 
-/// Chunks of a megabyte behind one another, by the methods that suit them and by bare copies.
+/// Consecutive chunks of a megabyte, by the suitable methods and by bare copies.
 fn appends(
     copies: &Copies,
     set: &mut ReplicaSet,

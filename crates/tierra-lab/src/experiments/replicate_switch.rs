@@ -1,9 +1,8 @@
 //! Figure 3.11 of the replication thesis: writes whose method is switched by a calibrated decision tree,
 //! against every single method.
 //!
-//! The tree is calibrated here and now. Then, for each pattern, number of replicas and size of a write, every
-//! composition is measured again, and the winner once more in turn with the switch, so that the winner does
-//! not owe its place to luck.
+//! The tree is calibrated in the same run. Then, for each pattern, number of replicas and size of a write, every composition is
+//! measured again. The winner is measured once more in turn with the switch, so that it does not win by chance.
 
 use std::time::Instant;
 
@@ -28,10 +27,10 @@ use crate::turns::turns;
 use crate::view::{Unit, View};
 
 const REPLICAS: usize = 3;
-/// Bytes that one sample writes to each copy, and the most writes it does so by.
+/// Bytes that one sample writes to each copy, and its maximal number of writes.
 const SAMPLE_BYTES: u64 = 512 << 10;
 const WRITES_MOST: u64 = 500;
-/// Threads, which take tens of microseconds to wake, are measured from this length on.
+/// Threads, which take tens of microseconds to wake, are measured from this length.
 const THREADS_FROM: u64 = 4 << 10;
 const SWITCH: &str = "switched";
 /// The figure's view, of three replicas.
@@ -54,14 +53,14 @@ impl Experiment for ReplicateSwitch {
         let (rounds, again) = (lab.size(1, 3), lab.size(3, 31));
         let flush = Flush::best().unwrap_or(Flush::Clflush);
         let copies = Copies::create(lab, 1 + REPLICAS, bytes, flush)?;
-        // Every page is there and has been written to.
+        // Every page exists and has been written to.
         drop(copies.set(REPLICAS)?);
         let started = Instant::now();
         let measured = lab.size(1, 1 + REPLICAS);
         let profile = Profile::measure(&copies.members()[..measured], &[], || ());
         let profile = profile.by("Tierra", "calibrating")?;
         let calibrated_ms = started.elapsed().as_millis() as u64;
-        // As long as the process lives, as a program's would be.
+        // It lives as long as the process, as in a program.
         let switch = Method::Switched(Box::leak(Box::new(profile.switch())));
         let compositions = Composition::all();
         let mut bench = Bench {
@@ -157,7 +156,7 @@ impl Experiment for ReplicateSwitch {
     }
 }
 
-/// Those of the thesis's figure, and what is new here.
+/// The methods of the thesis's figure, and our additions.
 const SHOWN: [&str; 9] = [
     SWITCH,
     "basic",

@@ -1,10 +1,9 @@
-//! Residency: does a gate find out by itself which of plain and interleaved is cheaper, wherever the
-//! data is?
+//! Residency: does a gate find out which of plain and interleaved is cheaper, wherever the data is?
 //!
-//! Binary searches for fresh keys in arrays from the nearest cache to 4 GB, keys uniform and skewed,
-//! plain, interleaved and gated in turn. The gate's time includes its probing of the other mode. All run as a
-//! statement's lookups do, and so through the same machine code: where a loop comes to lie differs from build
-//! to build by up to a tenth of its time, which says nothing about the gate.
+//! Binary searches for fresh keys in arrays from the nearest cache's size to 4 GB, with uniform and skewed keys, plain,
+//! interleaved and gated in turn. The gate's time includes its probing of the other mode. All run as a statement's lookups do,
+//! through the same machine code: the placement of a loop changes its time by up to a tenth from build to build, which says
+//! nothing about the gate.
 
 use std::time::Instant;
 
@@ -165,8 +164,8 @@ fn measure(sorted: &[u32], skewed: bool, rounds: usize) -> Result<[Vec<u64>; 3],
     Ok(samples)
 }
 
-/// A place below `len`: each equally likely, or the n-th most likely with a probability of about n to
-/// the power of -0.99, the likely ones spread over the array.
+/// A position below `len`: uniform, or the n-th most likely with a probability proportional to about n to the power of
+/// -0.99, with the likely ones spread over the array.
 fn place(random: &mut Random, len: usize, skewed: bool) -> usize {
     if !skewed {
         return random.below(len as u64) as usize;

@@ -1,10 +1,9 @@
-//! Encodings: how many bytes does each need for twelve distributions, how fast is it written, read
-//! and filtered, and does the estimator choose well?
+//! Encodings: how many bytes does each need for twelve distributions, how fast is it written, read and filtered, and does the
+//! estimator choose well?
 //!
-//! Every encoding goes through the product's own chunk: planned, written, decoded into arrow arrays
-//! and filtered on packed codes by a range that a tenth of the values pass. The crate `bitpacking`
-//! stands beside them where the values are unsigned 32-bit integers. What was decoded and selected
-//! is compared with the values themselves.
+//! Every encoding is measured in the product's own chunk: planned, written, decoded into arrow arrays, and filtered on packed
+//! codes by a range that a tenth of the values pass. The crate `bitpacking` is measured as well if the values are unsigned
+//! 32-bit integers. Decoded and selected values are compared with the original ones.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -34,11 +33,11 @@ use crate::row::{Row, distinct, find};
 use crate::turns::turns;
 use crate::view::{Unit, View};
 
-/// The name under which the estimator's choice stands among the encodings.
+/// The name of the estimator's choice among the encodings.
 const CHOSEN: &str = "chosen";
 /// Blocks decoded into one array, as a scan does.
 const BLOCKS_PER_ARRAY: usize = 8;
-/// Values that the range to select is taken from.
+/// Values from which the range to select is computed.
 const SAMPLE: usize = 4_096;
 
 /// The experiment.
@@ -100,7 +99,7 @@ impl Experiment for Scan {
             )
         };
         let named: Vec<Bar> = distinct(rows, "distribution").iter().map(bar).collect();
-        // Fewer than twelve were not the promise.
+        // The promise is about all twelve.
         let all_measured = Bar::at_least(
             "scan: distributions measured",
             distributions::ALL.len() as f64,
@@ -145,7 +144,7 @@ const VIEWS: [View; 4] = [
     ),
 ];
 
-/// One column's values and what is asked of them.
+/// One column's values and the filter on them.
 struct Task<'a> {
     name: &'static str,
     ty: LogicalType,
@@ -157,7 +156,7 @@ struct Task<'a> {
 /// How the values are encoded.
 #[derive(Clone, Copy)]
 enum Contender {
-    /// By Tierra: as wished, or as estimated.
+    /// By Tierra: with a given encoding, or the estimated one.
     Tierra(Option<Encoding>),
     /// By the crate `bitpacking`.
     Bitpacking,
@@ -241,7 +240,7 @@ fn measure(
 }
 
 impl Task<'_> {
-    /// Encodes, decodes and selects once. What was decoded is compared when `check` is set.
+    /// Encodes, decodes and selects once. Decoded values are compared if `check` is set.
     fn encoded(&self, wish: Option<Encoding>, check: bool) -> Result<Sample, LabError> {
         let doing = |what: &str| format!("{what} {}", self.name);
         let start = Instant::now();
@@ -323,7 +322,7 @@ impl Task<'_> {
         Ok(())
     }
 
-    /// Rows that pass the filter; every block's codes are looked at, whatever its minimum says.
+    /// Rows that pass the filter. Every block's codes are tested, regardless of its minimum.
     fn select(
         &self,
         chunk: &Chunk<'_>,
@@ -405,7 +404,7 @@ fn middle_tenth(values: &ArrayRef) -> Filter {
     }
 }
 
-/// The values as unsigned 32-bit integers, where that is what they are.
+/// The values as unsigned 32-bit integers, if they are.
 fn unsigned(values: &ArrayRef) -> Option<Vec<u32>> {
     if values.null_count() > 0 {
         return None;
@@ -449,7 +448,7 @@ mod tests {
         let bars = Scan.bars(&[row("plain", 400), row("delta", 100), row(CHOSEN, 110)]);
         assert!(bars[0].met);
         assert!(!bars[1].met, "one distribution is not twelve");
-        // A peer's bytes set no bar for the estimator.
+        // The bytes of a peer are no bar for the estimator.
         let bars = Scan.bars(&[
             row("plain", 400),
             row(bitpacking::ENCODING, 1),

@@ -1,6 +1,6 @@
-//! Experiment `sql-fuzz`: does Tierra answer random queries over random tables as DuckDB does, and as itself does in other words?
+//! Experiment `sql-fuzz`: does Tierra answer random queries over random tables as DuckDB does, and equivalent queries alike?
 //!
-//! A query in ten runs over tables one of which has more than 200,000 rows. What differs is made smaller and printed as a script;
+//! One query in ten runs over tables one of which has more than 200,000 rows. A difference is reduced and printed as a script;
 //! `--seed N` runs case N again.
 
 use std::sync::Mutex;
@@ -24,13 +24,13 @@ use crate::view::{Unit, View};
 
 /// Queries of a full run.
 const QUERIES: usize = 1_000_000;
-/// One in so many is over large tables.
+/// One query in this many is over large tables.
 const LARGE_ONCE_IN: usize = 10;
 /// Queries over one set of small tables, and of large ones.
 const OF_A_SET: [usize; 2] = [500, 2_500];
 /// The sizes in results, small first.
 const SIZES: [&str; 2] = ["up to 60 rows", "over 200,000 rows"];
-/// Shares of queries that may go without a comparison, because Tierra or DuckDB does not answer them.
+/// The share of queries allowed without a comparison, because Tierra or DuckDB does not answer them.
 const MOST_REFUSED: f64 = 0.02;
 
 /// The experiment.
@@ -137,7 +137,7 @@ const VIEWS: [View; 2] = [
     },
 ];
 
-/// First cases and how many of their sets: the large tables spread among the small.
+/// First cases and their numbers of sets: the large tables are spread among the small ones.
 fn work(queries: usize) -> Vec<(u64, u64)> {
     let share = [queries - queries / LARGE_ONCE_IN, queries / LARGE_ONCE_IN];
     let mut work = Vec::new();
@@ -159,7 +159,7 @@ fn work(queries: usize) -> Vec<(u64, u64)> {
     work.into_iter().map(|(_, work)| work).collect()
 }
 
-/// Runs all work by as many fuzzers as there are threads; what came of small and of large tables.
+/// Runs all work with one fuzzer per thread; returns the results for small and for large tables.
 fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<[Tally; 2], LabError> {
     let next = AtomicUsize::new(0);
     let tallies = Mutex::new([Tally::default(), Tally::default()]);
@@ -245,7 +245,7 @@ fn rows_of(size: &str, tally: &Tally) -> Vec<Row> {
     rows
 }
 
-/// DuckDB, or nobody where it is not installed.
+/// DuckDB, or no peer if it is not installed.
 struct Asked {
     duckdb: Option<DuckDb>,
     tables: Vec<String>,

@@ -1,5 +1,4 @@
-//! Star Schema Benchmark, 13 queries: is Tierra as fast as DataFusion's in-memory table, and in how
-//! many bytes?
+//! Star Schema Benchmark, 13 queries: is Tierra as fast as DataFusion's in-memory table, and how many bytes does it take?
 
 use tierra_data::{Part, Scale, Source, ssb};
 

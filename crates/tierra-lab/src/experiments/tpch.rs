@@ -1,5 +1,4 @@
-//! TPC-H, 22 queries: does Tierra give DataFusion's answers, decimals exact, how fast, and in how
-//! many bytes?
+//! TPC-H, 22 queries: does Tierra give DataFusion's answers, with exact decimals, how fast, and in how many bytes?
 
 use tierra_data::{Part, Scale, Source, tpch};
 

@@ -1,10 +1,10 @@
 //! The axis of values: its range, whether it is logarithmic, and its ticks.
 
-/// Values further apart than this share no linear axis.
+/// Values that differ by more than this factor do not share a linear axis.
 const LINEAR_SPAN: f64 = 20.0;
-/// Up to so many decades of a logarithmic axis have ticks at 2 and 5 as well.
+/// A logarithmic axis with up to this many decades has ticks at 2 and 5 as well.
 const DECADES_WITH_STEPS: f64 = 3.5;
-/// Ticks of a linear axis, about.
+/// The approximate number of ticks of a linear axis.
 const LINEAR_TICKS: f64 = 8.0;
 
 /// A range of values along one side of a plot.
@@ -15,7 +15,7 @@ pub(super) struct Axis {
     logarithmic: bool,
 }
 
-/// A labelled place of an axis.
+/// A labelled position of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
     /// Where it is.
@@ -36,7 +36,7 @@ impl Step {
         self.mantissa * 10f64.powi(self.exponent)
     }
 
-    /// That many steps as text: with the decimals that the step itself has, no more.
+    /// That many steps as text, with as many decimals as the step has.
     fn label(self, steps: f64) -> String {
         let decimals = (-self.exponent).max(0) as usize;
         format!("{:.decimals$}", steps * self.value())
@@ -60,8 +60,7 @@ impl Axis {
         }
     }
 
-    /// The axis of bars of these values: logarithmic where they span more than a factor of
-    /// twenty. Nothing is seen there of one that is zero.
+    /// The axis of bars of these values: logarithmic if they span more than a factor of twenty. A zero is not visible there.
     pub(super) fn of_bars(values: impl Iterator<Item = f64>) -> Axis {
         let positive = values.filter(|value| *value > 0.0);
         let (lowest, highest) = positive.fold((f64::MAX, 0f64), |(low, high), value| {
@@ -70,7 +69,7 @@ impl Axis {
         if highest <= lowest * LINEAR_SPAN {
             return Axis::linear(highest);
         }
-        // The next step below the lowest value, and not just below: its bar must be seen.
+        // The next step below the lowest value, with a distance: its bar must be visible.
         let low = Step::around(lowest).map(Step::value);
         Axis {
             low: low.filter(|step| *step <= lowest * 0.8).fold(0.0, f64::max),
@@ -79,7 +78,7 @@ impl Axis {
         }
     }
 
-    /// Whether lengths along it mean nothing and only places do.
+    /// Whether lengths along it mean nothing and only positions do.
     pub(super) fn is_logarithmic(self) -> bool {
         self.logarithmic
     }
@@ -91,7 +90,7 @@ impl Axis {
         } else {
             (value - self.low) / (self.high - self.low)
         };
-        // The logarithm of less than nothing is no number.
+        // The logarithm of a negative number is NaN.
         if share.is_nan() {
             0.0
         } else {
@@ -99,7 +98,7 @@ impl Axis {
         }
     }
 
-    /// The labelled places.
+    /// The labelled positions.
     pub(super) fn ticks(self) -> Vec<Tick> {
         if self.logarithmic {
             return self.logarithmic_ticks();
@@ -129,7 +128,7 @@ impl Axis {
             let step = move |&mantissa: &f64| Step { mantissa, exponent };
             mantissas.iter().map(step)
         });
-        // A low end that is a step itself keeps its tick, whatever its last bit.
+        // A low end that is a step keeps its tick, despite rounding of its last bit.
         let within =
             steps.filter(|step| step.value() >= self.low * 0.999 && step.value() <= self.high);
         within

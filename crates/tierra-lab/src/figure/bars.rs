@@ -1,7 +1,7 @@
-//! A panel of grouped bars: a group for each category of a view, a bar in it for each series.
+//! A panel of grouped bars: a group for each category of a view, with a bar for each series.
 //!
-//! A bar ends at the median, a thin line spans the quartiles. Bars of values the papers state stand
-//! in the same groups, paler and outlined.
+//! A bar ends at the median, and a thin line spans the quartiles. Bars of the papers' values are in the same groups, paler and
+//! outlined.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -14,16 +14,16 @@ use crate::view::{Grid, Unit, View};
 
 /// How much of a group's width its bars fill.
 const FILL: f64 = 0.84;
-/// How much of its place a bar fills.
+/// The fraction of its space that a bar fills.
 const BAR_FILL: f64 = 0.94;
-/// Names of more lines than this stand upright.
+/// Names of more lines than this are written upright.
 const LINES_MOST: usize = 3;
 
-/// How the names of the groups stand below them.
+/// The layout of the groups' names.
 enum Names {
-    /// Each broken into lines.
+    /// Each name is broken into lines.
     Level(Vec<Vec<String>>),
-    /// Upright; every so many-th.
+    /// Upright, every n-th.
     Upright(usize),
 }
 
@@ -32,12 +32,12 @@ pub(super) struct Bars<'a> {
     pub(super) view: &'a View,
     grid: Grid,
     unit: &'static str,
-    /// Values in that unit are values over this.
+    /// The divisor that converts values to that unit.
     scale: f64,
 }
 
 impl<'a> Bars<'a> {
-    /// Of a view's grid.
+    /// The panel of a view's grid.
     pub(super) fn new(view: &'a View, grid: Grid) -> Bars<'a> {
         let (unit, scale) = view.unit.scaled_to(grid.typical());
         Bars {
@@ -48,13 +48,13 @@ impl<'a> Bars<'a> {
         }
     }
 
-    /// What is said around the bars.
+    /// The text around the bars.
     pub(super) fn frame(&self, title: &str) -> Frame {
         let summaries = self.grid.cells.iter().flatten().flatten();
         let ends = summaries.flat_map(|one| [one.median, one.q1, one.q3]);
         let ends = ends.map(|value| value / self.scale);
         let axis = match self.view.unit {
-            // Of what is counted whole, nothing is a result like any other.
+            // For totals, zero is an ordinary result.
             Unit::Total => Axis::linear(ends.fold(0.0, f64::max)),
             _ => Axis::of_bars(ends),
         };

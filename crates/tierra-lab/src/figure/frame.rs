@@ -1,5 +1,5 @@
-//! The frame of a panel: its title, the axis of values on the left with a line across at each tick,
-//! and what both axes mean.
+//! The frame of a panel: its title, the axis of values on the left with a line across at each tick, and the titles of both
+//! axes.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -14,17 +14,17 @@ const PLOT_HEIGHT: u32 = 270;
 const TITLE_SIZE: f64 = 14.5;
 const TITLE_LINE_HEIGHT: u32 = 20;
 const MARGIN: u32 = 12;
-/// Room on the left for the ticks' labels and what the axis means.
+/// Space on the left for the ticks' labels and the axis's title.
 const LEFT: u32 = 92;
 
-/// What a panel says around its plot, and how much room that takes.
+/// The text of a panel around its plot, and the space that it takes.
 pub(super) struct Frame {
     title: Vec<String>,
-    /// What the axis of values means.
+    /// The title of the axis of values.
     values: String,
     axis: Axis,
     legend: Legend,
-    /// What the other axis means.
+    /// The title of the other axis.
     across: String,
     /// Height of the names below the plot.
     names_height: u32,
@@ -46,7 +46,7 @@ impl Plot {
         self.top as i32 + (height * (1.0 - self.axis.share(value))).round() as i32
     }
 
-    /// The row of pixels where bars stand.
+    /// The row of pixels at which bars begin.
     pub(super) fn bottom(self) -> i32 {
         (self.top + PLOT_HEIGHT) as i32
     }
@@ -58,7 +58,7 @@ impl Plot {
 }
 
 impl Frame {
-    /// `names_height` is asked with the width that remains for the plot.
+    /// `names_height` is called with the width that remains for the plot.
     pub(super) fn new(
         title: &str,
         unit: &str,

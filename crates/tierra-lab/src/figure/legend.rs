@@ -1,5 +1,4 @@
-//! The legend: which colour is which series, beside the plot so that it covers nothing, and the
-//! look of a series.
+//! The legend: the colour of each series, beside the plot so that it covers nothing, and the look of a series.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -7,12 +6,12 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::text::{self, LINE_HEIGHT, SIZE};
 
-/// A place to draw.
+/// An area to draw in.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// Whether it was drawn.
+/// The result of drawing.
 pub(super) type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
-/// Okabe and Ito's colours: told apart by everybody.
+/// Okabe and Ito's colours, which colour-blind readers can distinguish.
 const COLORS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -23,7 +22,7 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(120, 120, 120),
     RGBColor(20, 20, 20),
 ];
-/// Names wider than this break.
+/// Names wider than this are broken into lines.
 const NAME_WIDTH_MOST: u32 = 250;
 /// The symbol before a name, and the space behind it.
 const SYMBOL_WIDTH: u32 = 12;
@@ -39,7 +38,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Of the series of that number and name.
+    /// The look of the series of that number and name.
     pub(super) fn of(number: usize, name: &str) -> Look {
         Look {
             color: COLORS[number % COLORS.len()],
@@ -62,13 +61,13 @@ impl Look {
         Ok(())
     }
 
-    /// How its line is drawn: the second eight are thin.
+    /// The style of its line: the second eight are thin.
     pub(super) fn line(self) -> ShapeStyle {
         self.color.stroke_width(if self.is_outline { 1 } else { 2 })
     }
 }
 
-/// How a series is shown before its name.
+/// The symbol before a series's name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Symbol {
     Bar,
@@ -83,7 +82,7 @@ pub(super) struct Legend {
 }
 
 impl Legend {
-    /// Of the series of these names; `key` is what they are of each row.
+    /// A legend of the series of these names; `key` is their key in rows.
     pub(super) fn new<'a>(
         key: &str,
         names: impl Iterator<Item = &'a str>,

@@ -15,12 +15,12 @@ pub(super) struct Lines<'a> {
     lines: Vec<Line>,
     highest: f64,
     unit: &'static str,
-    /// Values in that unit are values over this.
+    /// The divisor that converts values to that unit.
     scale: f64,
 }
 
 impl<'a> Lines<'a> {
-    /// Of a curve's lines.
+    /// The panel of a curve's lines.
     pub(super) fn new(curve: &'a Curve, lines: Vec<Line>) -> Lines<'a> {
         let points = lines.iter().flat_map(|line| &line.points);
         let highest = points.map(|&(_, value)| value).fold(0.0, f64::max);
@@ -34,7 +34,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// What is said around the lines.
+    /// The text around the lines.
     pub(super) fn frame(&self, title: &str) -> Frame {
         let names = self.lines.iter().map(|line| line.name.as_str());
         Frame::new(

@@ -1,8 +1,8 @@
-//! Figures: every view of an experiment as a panel of grouped bars, and every curve as one of lines, in one SVG
-//! file, the legend of each beside it.
+//! Figures: every view of an experiment as a panel of grouped bars, and every curve as a panel of lines, in one SVG file, each
+//! with its legend beside it.
 //!
-//! The axis of values is logarithmic, and says so, where the values span more than a factor of twenty: there a
-//! bar's length means nothing and only its end is to be read.
+//! The axis of values is logarithmic, and labelled so, if the values span more than a factor of twenty. Then only the end of a
+//! bar has a meaning, not its length.
 
 mod axis;
 mod bars;
@@ -83,7 +83,7 @@ fn draw(svg: &mut String, panels: &[(Panel<'_>, Frame)]) -> DrawResult {
 }
 
 impl Panel<'_> {
-    /// What is said around the panel.
+    /// The text around the panel.
     fn frame(&self, results: &Results) -> Frame {
         let memory = match results.tier {
             Tier::Real => "",

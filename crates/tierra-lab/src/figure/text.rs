@@ -1,6 +1,6 @@
-//! Text of figures: how wide it is, where it breaks, and the key of a row as words.
+//! Text of figures: its width, its line breaks, and the key of a row as words.
 //!
-//! An SVG file names a font and whoever shows it has another one, so widths are estimates from above.
+//! An SVG file names a font, and a viewer may use another one, so widths are estimated generously.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -45,14 +45,14 @@ pub(super) fn wrapped(text: &str, size: f64, most: u32) -> Vec<String> {
     lines
 }
 
-/// How text of that height is drawn: which point of it its position names.
+/// The style of text of that height; `across` and `down` say which of its points the position names.
 pub(super) fn style(size: f64, across: HPos, down: VPos) -> TextStyle<'static> {
     TextStyle::from(("sans-serif", size * LIBRARY_SCALE)).pos(Pos::new(across, down))
 }
 
 /// A row's key as a heading: words, and its unit in brackets.
 pub(super) fn heading(key: &str) -> String {
-    // A key that only says where a row is laid out says nothing to who looks.
+    // A key that only names a position in the layout means nothing to the reader.
     if key == "shown" {
         return String::new();
     }

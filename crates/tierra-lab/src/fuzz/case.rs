@@ -1,8 +1,8 @@
-//! One query, and what its answer is compared with: a peer's, or Tierra's own to other queries that must come to the same.
+//! One query, and what its answer is compared with: a peer's answer, or Tierra's own to equivalent queries.
 //!
-//! A condition is true, false or unknown of every row. So the rows of a query are those with the condition, those
-//! with its negation and those of which it is unknown together (Rigger and Su, Finding Bugs in Database Systems via Query
-//! Partitioning, 2020), and the rows that a filter passes are those of which the select list says so.
+//! A condition is true, false or unknown for every row. So the rows of a query are the union of the rows with the condition,
+//! with its negation, and with an unknown one (Rigger and Su, Finding Bugs in Database Systems via Query Partitioning, 2020).
+//! And the rows that a filter passes are those for which the condition in the select list is true.
 
 use super::choices::Choices;
 use super::grammar::{Grammar, Limits};
@@ -10,7 +10,7 @@ use super::sql::{Dialect, Sql, sql};
 use super::table::Table;
 use super::value::Type;
 
-/// Rows that may meet in a join, of small and of large tables.
+/// The most pairs of rows in a join, for small and for large tables.
 const PRODUCTS: [u128; 2] = [20_000, 700_000];
 
 /// One query and its comparison.
@@ -18,31 +18,31 @@ const PRODUCTS: [u128; 2] = [20_000, 700_000];
 pub(crate) struct Case {
     /// What is compared.
     pub(crate) kind: Kind,
-    /// What Tierra is asked; the last statement answers.
+    /// Tierra's statements; the last one gives the answer.
     pub(crate) left: Vec<String>,
-    /// What must come to the same.
+    /// The other side of the comparison.
     pub(crate) right: Right,
     /// The types of the answer's columns.
     pub(crate) types: Vec<Type>,
-    /// Whether the rows have one order.
+    /// Whether the rows have a defined order.
     pub(crate) ordered: bool,
 }
 
-/// What must come to the same.
+/// The other side of a comparison.
 #[derive(Clone, Debug)]
 pub(crate) enum Right {
     /// The peer's answer.
     Peer(String),
-    /// The rows of all these answers of Tierra together; each once where that is said.
+    /// The union of the rows of these answers of Tierra, without duplicates if the flag is set.
     Parts(Vec<String>, bool),
 }
 
-/// What is compared.
+/// The kind of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A query with the peer's answer.
     Peer,
-    /// A prepared statement with the peer's answer to the same with literals.
+    /// A prepared statement with the peer's answer to the statement with literals.
     Prepared,
     /// A query with its three parts.
     Partition,
@@ -54,7 +54,7 @@ impl Kind {
     /// All of them.
     pub const ALL: [Kind; 4] = [Kind::Peer, Kind::Prepared, Kind::Partition, Kind::Filter];
 
-    /// In results and reports.
+    /// The name in results and reports.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Peer => "against the peer",
@@ -66,7 +66,7 @@ impl Kind {
 }
 
 impl Case {
-    /// The case of these choices over these tables.
+    /// The case that these choices make over these tables.
     pub(crate) fn new(choices: &mut Choices, tables: &[Table], sqlite: bool) -> Case {
         let large = tables.iter().any(|table| table.rows() > 100_000);
         let limits = Limits {
@@ -113,7 +113,7 @@ impl Case {
         }
     }
 
-    /// All statements that Tierra is asked.
+    /// All of Tierra's statements.
     pub(crate) fn statements(&self) -> Vec<&str> {
         let parts = match &self.right {
             Right::Peer(_) => &[][..],
@@ -143,7 +143,7 @@ fn prepared(query: &Sql) -> Vec<String> {
     ]
 }
 
-/// Three conditions, one of which is true of every row.
+/// Three conditions, exactly one of which is true for each row.
 fn thirds(condition: &Sql) -> [Sql; 3] {
     [
         sql!["(", condition, ")"],
@@ -161,7 +161,7 @@ fn partition(choices: &mut Choices, tables: &[Table], limits: Limits) -> Case {
         .map(|third| whole.part.clone().and(third).and(whole.behind.clone()))
         .collect();
     let right = match whole.combined {
-        // One query over all three.
+        // One query over all three parts.
         Some((before, after)) => {
             vec![sql![before, Sql::joined(parts, " UNION ALL "), after].text(Dialect::Tierra)]
         }

@@ -1,23 +1,23 @@
-//! Answers as engines agree on them: cells without the traits of a type, rows in any order.
+//! Answers in a form common to all engines: cells without details of types, rows in any order.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// How far two DOUBLEs may be apart, relative to the larger one: sums depend on the order of the rows.
+/// The largest difference of two DOUBLEs, relative to the larger one: sums depend on the order of rows.
 const TOLERANCE: f64 = 1e-9;
 
 /// One value of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// None.
+    /// NULL.
     Null,
-    /// A number with all its digits, without zeros behind the point; TRUE is 1.
+    /// A number with all its digits, without trailing zeros after the point; TRUE is 1.
     Exact(String),
     /// A DOUBLE.
     Double(f64),
-    /// A text; a date as `YYYY-MM-DD`, a timestamp with six digits of its second.
+    /// A text; a date as `YYYY-MM-DD`, a timestamp with six digits of a second's fraction.
     Text(String),
 }
 
@@ -34,7 +34,7 @@ impl Cell {
         Cell::Exact(if digits == "-0" { "0" } else { digits }.to_owned())
     }
 
-    /// What cells are sorted by, and equal ones of an answer share.
+    /// The key by which cells are sorted; equal cells of an answer share it.
     fn key(&self) -> Key<'_> {
         let number = |x: f64| {
             let bits = x.to_bits() as i64;
@@ -59,7 +59,7 @@ impl Cell {
         }
     }
 
-    /// Whether it is the same value, as far as engines agree.
+    /// Whether it is the same value, up to differences between engines.
     fn agrees_with(&self, other: &Cell) -> bool {
         match (self, other) {
             (Cell::Exact(one), Cell::Exact(another)) => one == another,
@@ -123,7 +123,7 @@ fn cell(column: &dyn Array, text: &ArrayFormatter<'_>, row: usize) -> Cell {
 /// Kind, number, text.
 type Key<'a> = (u8, i64, &'a str);
 
-/// The rows with their keys, sorted if that is asked for.
+/// The rows with their keys, sorted on request.
 fn keyed(rows: &Rows, sorted: bool) -> Vec<(Vec<Key<'_>>, &[Cell])> {
     let mut keyed: Vec<_> = rows
         .iter()
@@ -159,7 +159,7 @@ pub(crate) fn difference(left: &Rows, right: &Rows, ordered: bool) -> Option<Str
     Some(format!("({}) against ({})", shown(one), shown(another)))
 }
 
-/// Each row once.
+/// The rows without duplicates.
 pub(crate) fn without_repeats(rows: Rows) -> Rows {
     let mut rows = keyed(&rows, true);
     rows.dedup_by(|(one, _), (another, _)| one == another);

@@ -1,11 +1,11 @@
-//! The choices that a table or a query is made of: drawn at random, or repeated from a list.
+//! The choices from which a table or a query is made: drawn at random, or replayed from a list.
 //!
-//! A failing case is made smaller by making its list smaller ([`super::shrink`]): 0 is always the plainest
-//! choice, and where the list ends all further choices are 0. So every list makes a valid query.
+//! A failing case is reduced by reducing its list ([`super::shrink`]): 0 is always the plainest choice, and after the end of the
+//! list all choices are 0. So every list makes a valid query.
 
 use crate::random::Random;
 
-/// Choices, remembered as they are made.
+/// Choices, recorded as they are made.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     made: Vec<u64>,
@@ -19,7 +19,7 @@ enum Source {
 }
 
 impl Choices {
-    /// Those of a seed.
+    /// The choices of a seed.
     pub(crate) fn seeded(seed: u64) -> Choices {
         Choices {
             made: Vec::new(),
@@ -27,7 +27,7 @@ impl Choices {
         }
     }
 
-    /// These, and 0 from there on.
+    /// These choices, followed by 0.
     pub(crate) fn repeated(list: Vec<u64>) -> Choices {
         Choices {
             made: Vec::new(),

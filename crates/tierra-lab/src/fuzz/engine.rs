@@ -1,4 +1,4 @@
-//! Who answers: Tierra, in its own process and through its own session, and a peer.
+//! The engines: Tierra, in its own process and through its own session, and a peer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -16,41 +16,41 @@ use crate::contender;
 use crate::dataset::{TableFile, write_parquet};
 use crate::error::{Context, LabError};
 
-/// An answer, or the engine's own words why there is none.
+/// An answer, or the engine's message why there is none.
 pub type Answer = Result<Rows, String>;
 
-/// A query that takes longer has no answer.
+/// The time limit of a query.
 const MOST_TIME: Duration = Duration::from_secs(60);
-/// How an answer that did not come in time begins.
+/// The beginning of the message after the time limit.
 pub(crate) const NO_ANSWER: &str = "no answer after";
 
 /// Another engine over the same tables.
 pub trait Peer {
-    /// Whose SQL it speaks.
+    /// The dialect that it understands.
     fn dialect(&self) -> Dialect;
 
-    /// Forgets all tables and has these, each in files of parts.
+    /// Drops all tables and loads these, each in several files.
     ///
     /// # Errors
-    /// What it says, if it cannot.
+    /// The peer's error.
     fn load(&mut self, tables: &[(&Table, Vec<TableFile>)]) -> Result<(), LabError>;
 
-    /// Begins to answer queries.
+    /// Starts to answer queries.
     ///
     /// # Errors
-    /// It is gone.
+    /// The peer is gone.
     fn ask(&mut self, queries: &[&str]) -> Result<(), LabError>;
 
-    /// The answers to what it was asked.
+    /// The answers to the queries that were started.
     ///
     /// # Errors
-    /// It is gone.
+    /// The peer is gone.
     fn answers(&mut self) -> Result<Vec<Answer>, LabError>;
 
-    /// The answer without its optimiser; `None` if it cannot do without.
+    /// The answer without the peer's optimiser; `None` if it cannot be turned off.
     ///
     /// # Errors
-    /// It is gone.
+    /// The peer is gone.
     fn answer_plainly(&mut self, _query: &str) -> Result<Option<Answer>, LabError> {
         Ok(None)
     }
@@ -72,13 +72,13 @@ impl<'r> Tierra<'r> {
         }
     }
 
-    /// Another database, if there is one.
+    /// Drops the database, if there is one; the next load makes another.
     pub(crate) fn forget(&mut self) {
         self.database = None;
         self.names.clear();
     }
 
-    /// Forgets all tables, has these, and begins its settings anew; the files for the peer.
+    /// Drops all tables, loads these, and resets the settings. Returns the files for the peer.
     pub(crate) fn load<'t>(
         &mut self,
         tables: &'t [Table],
@@ -136,7 +136,7 @@ impl<'r> Tierra<'r> {
         Ok(loaded)
     }
 
-    /// The rows of a statement; none where it is no query.
+    /// The rows of a statement; none if it is not a query.
     pub(crate) fn answer(&self, statement: &str) -> Answer {
         let Some((tierra, _)) = &self.database else {
             return Err("no database".to_owned());

@@ -1,4 +1,4 @@
-//! What came of a case: agreement, a difference, or a refusal.
+//! The verdict on a case: agreement, a difference, or a refusal.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,30 @@ use super::sql::Dialect;
 use super::table::Table;
 use super::value::{Type, decimal};
 
-/// What Tierra says it does not do, or not within its numbers: no difference, but counted. Overflows are named in docs/sql.md.
+/// Tierra's messages for unsupported queries and overflows: counted, but no difference. docs/sql.md names the overflows.
 const REFUSALS: [&str; 4] = [
     "not implemented",
     "not supported",
     "Not enough memory",
     "overflow in",
 ];
-/// What no query may come to, whether the peer answers it or not.
+/// Messages that are always a difference, whether the peer answers or not.
 const DEFECTS: [&str; 3] = ["panic", "Internal error", "a defect"];
 
-/// What came of a case.
+/// The verdict on a case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// The answers agree.
     Agrees,
-    /// Tierra says that it does not do this.
+    /// Tierra does not support this.
     Refused(What),
     /// The peer does not answer: nothing was compared.
     PeerRefused(String),
-    /// They do not.
+    /// The answers differ.
     Differs(What),
 }
 
-/// A difference, and of which sort, so that a smaller case is still the same.
+/// A difference, and its sort, so that a reduced case has the same one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct What {
     pub(crate) sort: String,
@@ -40,13 +40,13 @@ pub(crate) struct What {
 }
 
 impl What {
-    /// Whether it is that there was no answer in time.
+    /// Whether the difference is a missing answer within the time limit.
     pub(crate) fn is_too_late(&self) -> bool {
         self.sort.contains(NO_ANSWER)
     }
 }
 
-/// A case that differs, as small as it was made.
+/// A reduced case with a difference.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// Its number.
@@ -55,16 +55,16 @@ pub struct Difference {
     pub statement: String,
     /// How.
     pub detail: String,
-    /// All of it as SQL: tables, statements, and how the answers differ.
+    /// The case as SQL: tables, statements, and the difference of the answers.
     pub script: String,
 }
 
-/// How many queries came to what.
+/// Numbers of queries by verdict.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// All.
     pub queries: u64,
-    /// Tierra says that it does not do this.
+    /// Tierra does not support them.
     pub refused: u64,
     /// The peer has no answer.
     pub peer_refused: u64,
@@ -72,14 +72,14 @@ pub struct Counts {
     pub differences: u64,
 }
 
-/// What came of many cases.
+/// The verdicts on many cases.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Sets of tables.
     pub sets: u64,
-    /// How many, by what they were compared with.
+    /// The numbers, by kind of comparison.
     counts: BTreeMap<Kind, Counts>,
-    /// Queries that Tierra says it does not do, by its reason, with an example.
+    /// Queries that Tierra does not support, by its reason, with an example.
     pub refused: BTreeMap<String, (u64, String)>,
     /// Queries that the peer does not answer, by its message, with an example.
     pub peer_refused: BTreeMap<String, (u64, String)>,
@@ -103,12 +103,12 @@ impl Tally {
         self.counts.values().map(|counts| counts.peer_refused).sum()
     }
 
-    /// What came of the queries of a kind.
+    /// The numbers of a kind.
     pub fn counts(&self, kind: Kind) -> Counts {
         self.counts.get(&kind).copied().unwrap_or_default()
     }
 
-    /// Adds what another one counted.
+    /// Adds another tally.
     pub fn add(&mut self, other: Tally) {
         self.sets += other.sets;
         for (kind, more) in other.counts {
@@ -153,7 +153,7 @@ impl Tally {
     }
 }
 
-/// A message without what differs from query to query.
+/// A message without the parts that differ from query to query.
 fn sort_of(message: &str) -> String {
     let first = message.lines().next().unwrap_or_default();
     let words = first.split_whitespace().map(|word| {
@@ -165,7 +165,7 @@ fn sort_of(message: &str) -> String {
     words.take(14).collect::<Vec<_>>().join(" ")
 }
 
-/// Compares the answers to all of Tierra's statements, and the peer's where there is one.
+/// Compares the answers to all of Tierra's statements, and the peer's if there is one.
 pub(crate) fn judge(
     case: &Case,
     ours: Vec<Answer>,
@@ -223,7 +223,7 @@ pub(crate) fn judge(
     }
 }
 
-/// SQLite's DECIMALs are whole numbers of their last digit.
+/// SQLite's DECIMALs are whole numbers in units of their last digit.
 fn with_points(rows: Rows, types: &[Type]) -> Rows {
     let cell = |(cell, ty): (Cell, &Type)| match (cell, ty) {
         (Cell::Exact(digits), Type::Dec(_, scale)) => match digits.parse() {

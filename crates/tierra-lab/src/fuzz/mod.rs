@@ -1,11 +1,11 @@
-//! Random tables and queries, answered by Tierra and compared: with a peer's answers, and with Tierra's own to queries that
-//! must come to the same.
+//! Random tables and queries, answered by Tierra and compared with a peer's answers and with Tierra's own answers to equivalent
+//! queries.
 //!
-//! Everything about a case follows from one number: the tables from its upper digits, the query from all of it. A case that
-//! differs is made smaller, its query choice by choice, its tables row by row, and reported as a script.
+//! A case follows from one number: its tables from the upper digits, its query from all digits. A case with a difference is
+//! reduced, its query choice by choice, its tables row by row, and reported as a script.
 //!
-//! It lies in the lab, because the lab alone knows Tierra, its peers and how their answers are compared: `sql-fuzz` runs it
-//! against DuckDB, and `tests/sql_fuzz.rs` against SQLite.
+//! It is in the lab, because only the lab knows Tierra, its peers and how their answers are compared: `sql-fuzz` runs it against
+//! DuckDB, and `tests/sql_fuzz.rs` against SQLite.
 
 mod case;
 mod cells;
@@ -39,37 +39,37 @@ use crate::random::Random;
 
 /// Cases over one set of tables: the lower digits of a case's number.
 pub const CASES_OF_A_SET: u64 = 1 << 16;
-/// Queries that the peer has at a time.
+/// Queries that the peer gets at a time.
 const BATCH: usize = 64;
-/// Sets of tables after which a database is made anew.
+/// Sets of tables after which the database is made again.
 const SETS_OF_A_DATABASE: u64 = 25;
 
-/// Differences of one sort that are made smaller, and queries refused for one reason.
+/// The most differences of one sort, and queries refused for one reason, that are reduced.
 const MADE_SMALLER: u64 = 5;
 const EXAMPLES: u64 = 1;
-/// Differences over one set of tables that are told in full.
+/// The most differences over one set of tables that are reported in full.
 const MOST_REPORTED: usize = 20;
 
 /// Why an answer of the peer is not counted.
 const CONTRADICTS_ITSELF: &str = "it answers otherwise without its optimiser";
 
-/// Tierra and a peer, and where their files lie.
+/// Tierra and a peer, and the folder of their files.
 pub struct Fuzzer<'r, P> {
     tierra: Tierra<'r>,
     peer: P,
     folder: &'r Path,
     sets: u64,
-    /// How often each sort of difference or refusal was met.
+    /// The number of occurrences of each sort of difference or refusal.
     sorts: BTreeMap<String, u64>,
 }
 
-/// The number of a case: of so many-eth set of small or large tables, so many-eth query.
+/// The number of a case: by the number of its set of small or large tables, and of its query.
 pub fn case_number(set: u64, large: bool, query: u64) -> u64 {
     (set * 2 + u64::from(large)) * CASES_OF_A_SET + query
 }
 
 impl<'r, P: Peer> Fuzzer<'r, P> {
-    /// With a peer; files go to the folder.
+    /// A fuzzer with a peer; files go to the folder.
     pub fn new(runtime: &'r Runtime, peer: P, folder: &'r Path) -> Fuzzer<'r, P> {
         Fuzzer {
             tierra: Tierra::new(runtime),
@@ -80,7 +80,7 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
         }
     }
 
-    /// Runs so many cases of the set of the first, and counts what came of them. What differs is made smaller and handed on.
+    /// Runs that many cases of the set of the first, and counts the verdicts. Differences are reduced and passed on.
     ///
     /// # Errors
     /// An engine cannot load the tables, or the peer is gone.
@@ -130,7 +130,7 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
                 *met += 1;
                 let differs = matches!(verdict, Verdict::Differs(_));
                 let worth = if differs { MADE_SMALLER } else { EXAMPLES };
-                // Hundreds of trials of a query that takes too long would take hours.
+                // Hundreds of trials of a query beyond the time limit would take hours.
                 let is_made_smaller = *met <= worth && !what.is_too_late();
                 if differs {
                     eprintln!("Case {number} differs: {}", what.sort);
@@ -140,7 +140,7 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
                     false => (case.clone(), tables.clone(), what.clone()),
                 };
                 if is_made_smaller {
-                    // Tables may have lost rows on the way.
+                    // Reducing may have removed rows of the tables.
                     self.load(&tables, set)?;
                 }
                 tally.count(&verdict, &case);
@@ -172,7 +172,7 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
         answers
     }
 
-    /// What comes of a case over the tables that are loaded.
+    /// The verdict on a case over the loaded tables.
     fn verdict(&mut self, case: &Case) -> Result<Verdict, LabError> {
         let theirs = match &case.right {
             Right::Peer(query) => {
@@ -185,7 +185,7 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
         self.judged(case, ours, theirs)
     }
 
-    /// What comes of these answers. A peer that answers otherwise without its optimiser, and then as Tierra does, tells nothing.
+    /// The verdict on these answers. A peer that agrees with Tierra only without its optimiser is not counted.
     fn judged(
         &mut self,
         case: &Case,
@@ -207,7 +207,7 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
     }
 }
 
-/// What a session of Tierra's is set to over a set of tables.
+/// The settings of Tierra's session for a set of tables.
 fn settings(set: u64) -> Vec<String> {
     let mut random = Random::new(mixed(set) ^ 1);
     let mut one_of = |name: &str, values: &[&str]| {
@@ -218,7 +218,7 @@ fn settings(set: u64) -> Vec<String> {
     };
     vec![
         one_of("threads", &["1", "2", "1", "4"]),
-        // What a sort and a window do grows with the square of the batches.
+        // The cost of a sort and a window grows with the square of the batches.
         match set % 2 == 1 {
             true => one_of("batch_rows", &["8192", "8192", "1000", "1000"]),
             false => one_of("batch_rows", &["8192", "8192", "16", "1000"]),

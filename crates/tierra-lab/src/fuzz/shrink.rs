@@ -1,4 +1,4 @@
-//! Making a case smaller that differs: fewer and plainer choices for its query, then fewer rows.
+//! Reduces a failing case: fewer and plainer choices for its query, then fewer rows.
 
 use super::case::Case;
 use super::choices::Choices;
@@ -8,13 +8,13 @@ use super::table::{Column, Table};
 use super::{CASES_OF_A_SET, Dialect, Fuzzer, mixed};
 use crate::error::LabError;
 
-/// Queries that are tried on the way.
+/// The most queries that are tried.
 const MOST_TRIALS: usize = 500;
-/// Sets of rows that are tried.
+/// The most sets of rows that are tried.
 const MOST_LOADS: usize = 60;
 
 impl<P: Peer> Fuzzer<'_, P> {
-    /// The smallest case found that differs in the same way; the tables loaded may be others afterwards.
+    /// The smallest case found with the same difference. Afterwards other tables may be loaded.
     pub(super) fn smaller(
         &mut self,
         number: u64,
@@ -26,7 +26,7 @@ impl<P: Peer> Fuzzer<'_, P> {
         let mut best = (Case::new(&mut choices, tables, sqlite), what.clone());
         let mut list = choices.made();
         let mut trials = 0;
-        // Blocks are left out, then made plain, then single choices lowered; from the start as long as it helps.
+        // Blocks are removed, then made plain, then single choices lowered; this is repeated while it helps.
         let mut helped = true;
         while helped && trials < MOST_TRIALS {
             helped = false;

@@ -1,12 +1,12 @@
-//! A statement in the dialects of all engines at once: a list of pieces, most of them the same in each.
+//! A statement in all dialects at once: a list of pieces, most of them the same in each.
 //!
-//! Values are pieces of their own, so that a statement can be written with parameters instead of them.
+//! Values are separate pieces, so that a statement can be written with parameters instead.
 
 use std::borrow::Cow;
 
 use super::value::{Type, Value};
 
-/// Whose SQL it is.
+/// The dialect of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// Tierra's.
@@ -23,7 +23,7 @@ pub(crate) struct Sql(Vec<Piece>);
 
 #[derive(Clone, Debug)]
 enum Piece {
-    /// The same everywhere.
+    /// The same in all dialects.
     Text(Cow<'static, str>),
     /// In Tierra, DuckDB and SQLite.
     Each([Cow<'static, str>; 3]),
@@ -50,14 +50,14 @@ impl Sql {
         Sql(vec![Piece::Value(ty, value)])
     }
 
-    /// This followed by that.
+    /// This, followed by that.
     #[must_use]
     pub(crate) fn and(mut self, more: impl Into<Sql>) -> Sql {
         self.0.extend(more.into().0);
         self
     }
 
-    /// Several, with a text between them.
+    /// Several parts, with a text between them.
     pub(crate) fn joined(parts: impl IntoIterator<Item = Sql>, between: &'static str) -> Sql {
         let mut all = Sql::default();
         for (number, part) in parts.into_iter().enumerate() {

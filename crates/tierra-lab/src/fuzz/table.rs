@@ -1,7 +1,7 @@
-//! Random tables: columns of every type, whose values are of every shape that an encoding is made for.
+//! Random tables: columns of every type, with values in every shape for which there is an encoding.
 //!
-//! A cell is a function of its column's seed and its row's number, so that a table keeps its other rows
-//! when some are taken away ([`super::shrink`]).
+//! A cell is a function of its column's seed and its row's number, so a table keeps its other rows when some are removed
+//! ([`super::shrink`]).
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::random::Random;
 pub struct Table {
     pub(crate) name: String,
     pub(crate) columns: Vec<Column>,
-    /// Whether the first column is declared as the primary key; it never repeats a value in any case.
+    /// Whether the first column is declared as the primary key. It is unique in any case.
     pub(crate) keyed: bool,
     /// The numbers of its rows, in parts that are loaded one after another.
     pub(crate) parts: Vec<Vec<u64>>,
-    /// Whether the rows so far are sealed into a segment behind each part.
+    /// For each part, whether the rows so far are then sealed into a segment.
     pub(crate) sealed: Vec<bool>,
 }
 
@@ -36,24 +36,24 @@ pub(crate) struct Column {
     pub(crate) ty: Type,
     shape: Shape,
     seed: u64,
-    /// One value in so many is NULL; 0: none is, and the column is declared so.
+    /// One value in this many is NULL. With 0 there are none, and the column is NOT NULL.
     null_once_in: u64,
     encoding: Option<&'static str>,
     inverted: bool,
 }
 
-/// How values are distributed.
+/// The distribution of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Shape {
-    /// Every row has another.
+    /// Every row has a different value.
     Unique,
-    /// So many values.
+    /// That many different values.
     Few(u64),
-    /// Ascending, each value so often.
+    /// Ascending, each value that often.
     Sorted(u64),
-    /// One value, but for one row in 30.
+    /// One value, except for one row in 30.
     Sparse,
-    /// In a range of twice that.
+    /// In a range of twice this width.
     Random(i64),
     /// The type's extremes among others; NaN and the infinities for DOUBLE.
     Extreme,
@@ -81,7 +81,7 @@ const WORDS: [&str; 16] = [
 const ASCII_WORDS: u64 = 14;
 
 impl Column {
-    /// A column of the type that may have it, where DOUBLE has only numbers.
+    /// A random column of the type. If `plain`, a DOUBLE has only numbers.
     fn random(choices: &mut Choices, name: String, ty: Type, plain: bool) -> Column {
         let shape = match choices.weighted(&[5, 2, 2, 4, if plain { 0 } else { 1 }]) {
             0 => Shape::Few(1 + choices.below(12)),
@@ -128,12 +128,12 @@ impl Column {
         }
     }
 
-    /// Whether sums of its values do not depend on their order: no DOUBLE but small numbers of quarters.
+    /// Whether sums of its values are independent of their order: a DOUBLE only if it has small multiples of a quarter.
     pub(crate) fn is_summable(&self) -> bool {
         self.ty != Type::Double || self.shape != Shape::Extreme
     }
 
-    /// What a step is in units of the last digit.
+    /// A step in units of the last digit.
     fn factor(&self) -> i128 {
         match self.ty {
             Type::Big if self.seed.is_multiple_of(3) => 3_000_000_007,
@@ -212,7 +212,7 @@ impl Column {
         }
     }
 
-    /// A value that it may well have.
+    /// A value that it probably has.
     pub(crate) fn likely(&self, choices: &mut Choices) -> Value {
         // The first hundred rows of a column have most of what shapes of few values have.
         match self.value(choices.below(100)) {
@@ -352,7 +352,7 @@ impl Table {
         self.parts.iter().map(Vec::len).sum()
     }
 
-    /// Leaves out rows from that one on; parts stay, if empty.
+    /// Removes rows from that one on; empty parts stay.
     pub(crate) fn take_away(&mut self, from: usize, count: usize) {
         let mut number = 0;
         for part in &mut self.parts {
@@ -390,7 +390,7 @@ impl Table {
         format!("CREATE TABLE {} ({columns}){with}", self.name)
     }
 
-    /// The statements that fill it, for a report or an engine that reads no files.
+    /// The statements that fill it, for a report, or for an engine that does not read files.
     pub fn inserts(&self, dialect: Dialect) -> Vec<String> {
         let row = |row: &u64| {
             let values = self

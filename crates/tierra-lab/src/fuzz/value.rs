@@ -1,8 +1,8 @@
-//! SQL's types and values as the fuzzer knows them, and their literals in every dialect.
+//! The fuzzer's SQL types and values, and their literals in every dialect.
 
 use super::sql::Dialect;
 
-/// A type of Tierra's.
+/// A type of Tierra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     /// BOOLEAN
@@ -26,7 +26,7 @@ pub(crate) enum Type {
 /// A value of one of them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
-    /// None.
+    /// NULL.
     Null,
     /// A BOOLEAN.
     Bool(bool),
@@ -63,8 +63,8 @@ impl Type {
         matches!(self, Type::Int | Type::Big | Type::Dec(..) | Type::Double)
     }
 
-    /// The greatest magnitude of its values, in units of the last digit; of a DOUBLE, in quarters,
-    /// what a sum of 2^12 of them keeps exactly.
+    /// The greatest magnitude of its values, in units of the last digit; for a DOUBLE in quarters, small enough that a sum of
+    /// 2^12 of them is exact.
     pub(crate) fn most(self) -> u128 {
         match self {
             Type::Int => i32::MAX as u128,
@@ -95,7 +95,7 @@ impl Value {
             }
             (Value::Number(n), _) if sqlite => negative_in_parentheses(n.to_string()),
             (Value::Number(n), Type::Int) => format!("CAST({n} AS INTEGER)"),
-            // To Tierra a whole number is a BIGINT, to DuckDB an INTEGER if it fits.
+            // In Tierra a whole number is a BIGINT, in DuckDB an INTEGER if it fits.
             (Value::Number(n), Type::Big) if dialect == Dialect::DuckDb => {
                 format!("CAST({n} AS BIGINT)")
             }
@@ -131,7 +131,7 @@ pub(crate) fn double(x: f64) -> String {
     }
 }
 
-/// `12345` with two digits behind the point is `123.45`.
+/// `12345` with two digits after the point is `123.45`.
 pub(crate) fn decimal(unscaled: i128, scale: u8) -> String {
     let digits = format!(
         "{:0>width$}",

@@ -1,11 +1,11 @@
-//! The crate `bitpacking`: unsigned 32-bit integers, a width for each 256 of them, no base.
+//! The crate `bitpacking`: unsigned 32-bit integers, with one width per 256 of them and no base.
 
 use bitpacking::{BitPacker, BitPacker8x};
 
 /// The encoding's name in results.
 pub const ENCODING: &str = "crate bitpacking";
 
-/// Integers packed block by block, each block led by its width.
+/// Integers packed block by block; each block begins with its width.
 pub struct Packed {
     packer: BitPacker8x,
     bytes: Vec<u8>,

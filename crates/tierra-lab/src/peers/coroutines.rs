@@ -1,5 +1,5 @@
-//! C++20 coroutines: `peers/cpp/binary_search.cpp`, compiled by clang where it is installed and run in
-//! this process, on the very array and pages that ours searches.
+//! C++20 coroutines: `peers/cpp/binary_search.cpp`, compiled by clang if it is installed, and run in this process on the same
+//! array and pages as ours.
 
 use std::fs;
 use std::path::Path;
@@ -12,13 +12,13 @@ use crate::error::{At, Context, LabError};
 
 const SOURCE: &str = include_str!("../../peers/cpp/binary_search.cpp");
 const FUNCTION: &str = "tierra_peer_binary_search";
-/// The compilers to try, the one of the paper's kind that is known to be good first.
+/// The compilers to try; the first is the paper's and known to work.
 const COMPILERS: [&str; 2] = ["clang++-19", "clang++"];
 
 /// `array, size, values, count, ranks, group, chained`
 type Search = unsafe extern "C" fn(*const u32, usize, *const u32, usize, *mut usize, usize, bool);
 
-/// How the peer's lookups take turns.
+/// How the peer's lookups are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// A loop resumes them in turn.
@@ -45,7 +45,7 @@ impl Coroutines {
     /// The contender's name in results.
     pub const NAME: &str = "C++20 coroutines";
 
-    /// Compiles the peer into `folder`; `None` where there is no clang.
+    /// Compiles the peer into `folder`; `None` if there is no clang.
     ///
     /// # Errors
     /// A clang that cannot compile or load it.
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn finds_every_value_with_every_group() {
         let folder = tempfile::tempdir().unwrap();
-        // Nothing to test where there is no clang.
+        // Without clang there is nothing to test.
         let Some(peer) = Coroutines::compile(folder.path()).unwrap() else {
             return;
         };

@@ -1,7 +1,6 @@
 //! DataFusion over tables in memory: two partitions, batches of 8,192 rows.
 //!
-//! Texts are held as Utf8 or as Utf8View. Neither is always the faster one, so experiments measure
-//! both and compare with the better.
+//! Texts are Utf8 or Utf8View. Neither is always faster, so experiments measure both and compare with the better.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::answer::order_of;
 use crate::dataset::TableFile;
 use crate::lab::THREADS;
 
-/// How texts are held in memory.
+/// The type of texts in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Texts {
     /// Offsets and one buffer.
@@ -78,7 +77,7 @@ impl InMemory {
         Ok(tables)
     }
 
-    /// Adds a table, its batches dealt to the partitions in turn.
+    /// Adds a table; its batches are distributed over the partitions in turn.
     fn add(&self, table: &str, batches: Vec<RecordBatch>) -> Result<()> {
         let Some(schema) = batches.first().map(RecordBatch::schema) else {
             return Err(DataFusionError::Plan(format!(

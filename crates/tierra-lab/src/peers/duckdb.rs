@@ -1,5 +1,5 @@
-//! DuckDB over tables in memory, where Python's module `duckdb` is installed: a child process that
-//! loads the same Parquet files and answers one query at a time, so that turns can alternate.
+//! DuckDB over tables in memory, if Python's module `duckdb` is installed: a child process that loads the same Parquet files and
+//! answers one query at a time, so that turns can alternate.
 //!
 //! Its times are taken inside the child, around execution and the arrival of all rows.
 
@@ -25,13 +25,13 @@ pub struct DuckDb {
     version: String,
 }
 
-/// What DuckDB could not do.
+/// An error of DuckDB.
 #[derive(Debug, thiserror::Error)]
 pub enum DuckDbError {
     /// DuckDB's own message.
     #[error("{0}")]
     Refused(String),
-    /// The child is gone or speaks another language.
+    /// The child is gone or sends malformed replies.
     #[error("the child process stopped answering: {0}")]
     Silent(String),
 }
@@ -52,8 +52,8 @@ impl DuckDb {
     /// The engine's name in results.
     pub const ENGINE: &str = "DuckDB";
 
-    /// Starts DuckDB; `None` where there is no Python or it has no module `duckdb`. The environment
-    /// variable `TIERRA_LAB_PYTHON` names another interpreter than `python3`.
+    /// Starts DuckDB; `None` if there is no Python or it has no module `duckdb`. The environment variable `TIERRA_LAB_PYTHON`
+    /// names another interpreter than `python3`.
     pub fn start() -> Option<DuckDb> {
         DuckDb::with_threads(THREADS)
     }
@@ -75,7 +75,7 @@ impl DuckDb {
             replies,
             version: String::new(),
         };
-        // Without the module the child ends at once, and there is no greeting to read.
+        // Without the module the child ends immediately, and there is no greeting.
         duckdb.version = duckdb.reply().ok()?["version"].as_str()?.to_owned();
         Some(duckdb)
     }
@@ -102,7 +102,7 @@ impl DuckDb {
         Ok((time_ns, serde_json::from_value(reply["rows"].take())?))
     }
 
-    /// Reads files of parts into a table of that name.
+    /// Reads several files into a table of that name.
     pub fn load_parts(&mut self, table: &str, files: &[TableFile]) -> Result<(), DuckDbError> {
         let paths: Vec<_> = files
             .iter()
@@ -116,12 +116,12 @@ impl DuckDb {
         self.ask(&json!({"drop": table})).map(drop)
     }
 
-    /// Begins to answer queries.
+    /// Starts to answer queries.
     pub fn begin(&mut self, queries: &[&str]) -> Result<(), DuckDbError> {
         self.send(&json!({"queries": queries}))
     }
 
-    /// The answers to the queries begun: rows, or DuckDB's message.
+    /// The answers to the queries that were started: rows, or DuckDB's message.
     pub fn finish(&mut self) -> Result<Vec<Result<LetteredRows, String>>, DuckDbError> {
         let mut reply = self.reply()?;
         let answers: Vec<Value> = serde_json::from_value(reply["answers"].take())?;
@@ -157,7 +157,7 @@ impl DuckDb {
 
 impl Drop for DuckDb {
     fn drop(&mut self) {
-        // Nothing is lost with it: its tables are in memory.
+        // Its tables are in memory, so nothing is lost.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Other databases and ways to hide misses, in the configuration that serves them best, measured beside ours.
+//! Other databases, and other ways to hide misses, in their best configuration, measured beside ours.
 
 #[cfg(feature = "sql")]
 pub mod bitpacking;

@@ -1,4 +1,4 @@
-//! Peers in C: compiled when their experiment runs, by whatever C compiler is installed.
+//! Peers in C, compiled when their experiment runs, by any installed C compiler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use crate::error::{At, Context, LabError};
 /// The compilers to try.
 const COMPILERS: [&str; 3] = ["cc", "gcc", "clang"];
 
-/// Compiles `source` in `folder`, named `name`, with more arguments; `None` where there is no compiler, or
-/// no header of that name.
+/// Compiles `source` in `folder`, named `name`, with more arguments; `None` if there is no compiler, or no header of
+/// that name.
 ///
 /// # Errors
 /// A source that the compiler refuses.

@@ -1,5 +1,5 @@
-//! The instructions themselves: `peers/c/plain.c`, a store with flush and fence, and copies past the
-//! cache, run in this process on memory of the kind that ours writes to.
+//! The bare instructions: `peers/c/plain.c`, a store with flush and fence, and copies past the cache, run in this process on the
+//! same kind of memory as ours.
 
 use std::path::Path;
 
@@ -32,11 +32,10 @@ pub struct PlainC {
 impl PlainC {
     /// The contender's name in results.
     pub const NAME: &str = "C, the instructions alone";
-    /// That of its updates of several copies: the floor of ours.
+    /// The name of its updates of several copies: the lower limit of ours.
     pub const COPIES: &str = "C, all copies and one fence";
 
-    /// Compiles the peer into `folder`; `None` where there is no C compiler, or a processor without
-    /// the instructions.
+    /// Compiles the peer into `folder`; `None` if there is no C compiler, or the processor lacks the instructions.
     ///
     /// # Errors
     /// A compiler that cannot compile or load it.
@@ -80,7 +79,7 @@ impl PlainC {
     pub fn update(&self, flush: Flush, array: &mut [u8], positions: &[u32], value: u32) {
         assert_in(array, positions);
         let evict = i32::from(flush != Flush::Clwb);
-        // SAFETY: positions lie in the array, which is aligned; asked above.
+        // SAFETY: positions lie in the array, which is aligned; asserted above.
         unsafe {
             (self.update)(
                 array.as_mut_ptr().cast(),
@@ -107,7 +106,7 @@ impl PlainC {
         let evict = i32::from(flush != Flush::Clwb);
         let copies = copies.iter_mut();
         let arrays: Vec<*mut u32> = copies.map(|copy| copy.as_mut_ptr().cast()).collect();
-        // SAFETY: positions lie in each of the arrays, which are aligned; asked above.
+        // SAFETY: positions lie in each of the arrays, which are aligned; asserted above.
         unsafe {
             (self.update_copies)(
                 arrays.as_ptr(),
@@ -130,7 +129,7 @@ impl PlainC {
             assert!(copy.len() >= from.len() && copy.as_ptr().addr().is_multiple_of(LINE_BYTES));
         }
         let places: Vec<*mut u8> = to.iter_mut().map(|copy| copy.as_mut_ptr()).collect();
-        // SAFETY: every place has as many bytes, aligned to lines; asked above.
+        // SAFETY: every place has as many bytes, aligned to lines; asserted above.
         unsafe { (self.append)(places.as_ptr(), places.len(), from.as_ptr(), from.len()) }
     }
 }

@@ -1,8 +1,8 @@
-//! PMDK's pool sets: `peers/c/pmdk.c`, compiled where libpmemobj is installed, run as a process of its own
-//! that is told by lines what to update.
+//! PMDK's pool sets: `peers/c/pmdk.c`, compiled if libpmemobj is installed, and run as a separate process that reads its
+//! updates as lines.
 //!
-//! Its pools lie on tmpfs, taken for persistent memory as PMDK's documentation says
-//! (`PMEM_IS_PMEM_FORCE=1`), as ours are ([`emulate_dax`](tierra_memory::PoolOptions::emulate_dax)).
+//! Its pools are on tmpfs, treated as persistent memory as PMDK's documentation says (`PMEM_IS_PMEM_FORCE=1`), like ours
+//! ([`emulate_dax`](tierra_memory::PoolOptions::emulate_dax)).
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ pub struct Pmdk {
     version: String,
 }
 
-/// What is done at each position.
+/// The operation at each position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
     /// A store, made durable.
@@ -33,10 +33,10 @@ pub enum Update {
 impl Pmdk {
     /// The contender's name in results.
     pub const NAME: &str = "PMDK";
-    /// What it needs.
+    /// The package that it needs.
     pub const PACKAGE: &str = "libpmemobj-dev";
 
-    /// Compiles the peer into `folder`; `None` where libpmemobj or a C compiler is missing.
+    /// Compiles the peer into `folder`; `None` if libpmemobj or a C compiler is missing.
     ///
     /// # Errors
     /// A compiler that cannot compile it.
@@ -48,7 +48,7 @@ impl Pmdk {
         }))
     }
 
-    /// As the package says.
+    /// The version of the package.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -64,7 +64,7 @@ fn version() -> String {
     )
 }
 
-/// A pool set with an array in it, kept by a process.
+/// A pool set with an array, in a process of its own.
 #[derive(Debug)]
 pub struct PoolSet {
     process: Child,
@@ -72,16 +72,16 @@ pub struct PoolSet {
     answers: BufReader<ChildStdout>,
     /// The master, then the replicas.
     files: Vec<PathBuf>,
-    /// Where the array lies in each.
+    /// The position of the array in each.
     array_offset: u64,
 }
 
 impl PoolSet {
-    /// Makes a pool set of a master and replicas, each of `pool_bytes`, in `folder`, with an array of
-    /// zeros; positions are taken from the file of that name.
+    /// Makes a pool set of a master and replicas, each of `pool_bytes`, in `folder`, with an array of zeros. Positions are read
+    /// from the file of that name.
     ///
     /// # Errors
-    /// What PMDK says.
+    /// PMDK's error.
     pub fn create(
         pmdk: &Pmdk,
         folder: &Path,
@@ -123,10 +123,10 @@ impl PoolSet {
         Ok(pool_set)
     }
 
-    /// Stores `value` at `count` positions from `from` on; the time that took, in nanoseconds.
+    /// Stores `value` at `count` positions from `from` on, and returns the time in nanoseconds.
     ///
     /// # Errors
-    /// What PMDK says.
+    /// PMDK's error.
     pub fn update(
         &mut self,
         what: Update,
@@ -160,7 +160,7 @@ impl PoolSet {
         }
     }
 
-    /// Whether every copy has `value` at each position.
+    /// Checks that every copy has `value` at each position.
     ///
     /// # Errors
     /// [`LabError::AnswersDiffer`], and files that cannot be read.
@@ -188,7 +188,7 @@ impl PoolSet {
 
 impl Drop for PoolSet {
     fn drop(&mut self) {
-        // It only has this to do; what it leaves is removed here.
+        // It has no other work; its files are removed here.
         let _ = self.process.kill();
         let _ = self.process.wait();
         for file in &self.files {

@@ -1,10 +1,10 @@
-//! Why a table cannot be what a statement, or a file, asks for.
+//! Why a table cannot have the definition that a statement or a file asks for.
 
 /// Why a table cannot be created, altered or dropped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DefinitionError {
-    /// A type Tierra has no column for.
+    /// A type without a column type in Tierra.
     #[error(
         "column '{column}': type {ty} is not supported; use BOOLEAN, INTEGER, BIGINT, DECIMAL(p, s), \
          DOUBLE, DATE, TIMESTAMP or VARCHAR"
@@ -15,7 +15,7 @@ pub enum DefinitionError {
         /// Its type as written.
         ty: String,
     },
-    /// A type whose limit nobody would enforce.
+    /// A type with a limit that is not enforced.
     #[error("column '{column}': {ty} is not enforced; use {instead}")]
     UnenforcedType {
         /// The column.
@@ -42,13 +42,13 @@ pub enum DefinitionError {
         "{what} names column '{column}', which table '{table}' does not have; its columns are {columns}"
     )]
     UnknownColumn {
-        /// What names it: the primary key, or an option.
+        /// The primary key or the option that names it.
         what: String,
         /// The unknown name.
         column: String,
         /// The table.
         table: String,
-        /// The names there are.
+        /// The names of the table's columns.
         columns: String,
     },
     /// `WITH (..)` with something unknown.
@@ -66,10 +66,10 @@ pub enum DefinitionError {
         option: String,
         /// Its value as written.
         value: String,
-        /// What it could be.
+        /// The valid values.
         valid: &'static str,
     },
-    /// ALTER TABLE of what is decided when the table is created.
+    /// ALTER TABLE of an option that is fixed when the table is created.
     #[error(
         "option '{option}' of a table cannot be changed; 'replicas' and 'COLUMN.replicas' can be"
     )]
@@ -77,10 +77,10 @@ pub enum DefinitionError {
         /// The option as written.
         option: String,
     },
-    /// A clause Tierra does not have.
+    /// A clause that Tierra does not have.
     #[error("{0} is not supported")]
     Unsupported(String),
-    /// A statement Tierra does not have, and the way to do without it.
+    /// A statement that Tierra does not have, and its replacement.
     #[error("{what} is not supported: {instead}")]
     UnsupportedFor {
         /// The statement.
@@ -88,18 +88,18 @@ pub enum DefinitionError {
         /// What to write instead.
         instead: &'static str,
     },
-    /// A setting of DataFusion's that Tierra decides.
+    /// A setting of DataFusion's that Tierra fixes.
     #[error("setting {setting} cannot be changed: {instead}")]
     FixedSetting {
         /// The setting.
         setting: String,
-        /// Why, or what to set instead.
+        /// The reason, or the setting to use instead.
         instead: &'static str,
     },
     /// More than one PRIMARY KEY.
     #[error("table '{0}' has more than one PRIMARY KEY")]
     TwoKeys(String),
-    /// CREATE TABLE AS of instants, whose zone no column keeps.
+    /// CREATE TABLE AS with timestamps with a time zone; no column keeps the zone.
     #[error(
         "column '{0}': TIMESTAMP WITH TIME ZONE has no column; CAST(.. AS TIMESTAMP) keeps it in UTC"
     )]
@@ -107,7 +107,7 @@ pub enum DefinitionError {
     /// CREATE TABLE without columns.
     #[error("table '{0}' needs at least one column")]
     NoColumns(String),
-    /// A name that belongs to the tables that describe the database.
+    /// A name reserved for the tables that describe the database.
     #[error("table '{0}': names that begin with 'tierra_' are the database's own; choose another")]
     Reserved(String),
     /// There is no such table.

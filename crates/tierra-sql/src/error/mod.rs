@@ -1,7 +1,7 @@
-//! What can go wrong with a statement, said in the user's words.
+//! The errors of statements, in the user's words.
 //!
-//! Errors of the engine travel through DataFusion's operators as boxed sources; [`SqlError`] unpacks
-//! them again, so that a duplicate key reads the same whether it came from INSERT or from a load.
+//! Errors of the engine pass through DataFusion's operators as boxed sources. [`SqlError`] unpacks them, so that a
+//! duplicate key reads the same after INSERT as after a load.
 
 mod definition;
 
@@ -18,17 +18,17 @@ use crate::limits::LimitError;
 use crate::load::LoadError;
 use crate::twins::invisible;
 
-/// Why a statement failed. Whatever the variant, the tables are as they were before the statement.
+/// Why a statement failed. After every variant the tables are as they were before the statement.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SqlError {
-    /// The text is no SQL.
+    /// The text is not SQL.
     #[error("syntax error: {0}")]
     Syntax(String),
-    /// A CREATE TABLE, ALTER TABLE or DROP TABLE that makes no sense.
+    /// An invalid CREATE TABLE, ALTER TABLE or DROP TABLE.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
-    /// PREPARE, EXECUTE or DEALLOCATE of something unsuitable.
+    /// An invalid PREPARE, EXECUTE or DEALLOCATE.
     #[error(transparent)]
     Prepared(#[from] PreparedError),
     /// INSERT of values that do not fit their columns.
@@ -40,41 +40,41 @@ pub enum SqlError {
     /// A file could not be written.
     #[error(transparent)]
     Copy(#[from] CopyError),
-    /// A statement beyond what is planned.
+    /// A statement beyond the planner's limits.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// A query names a table that is not there.
+    /// A query names a table that does not exist.
     #[error("table '{table}' not found{hint}")]
     NoTable {
         /// The name.
         table: String,
-        /// What may have been meant, or nothing.
+        /// A similar name, or nothing.
         hint: String,
     },
-    /// A reference that names several columns.
+    /// A reference that matches several columns.
     #[error("column '{0}' is ambiguous: there are several")]
     Ambiguous(String),
-    /// A query that cannot be planned or that failed while it ran.
+    /// A query that cannot be planned, or that failed while it ran.
     #[error("{message}")]
     Query {
-        /// What went wrong, without the planner's internal prefixes.
+        /// The message, without the planner's internal prefixes.
         message: String,
         /// The error as it was raised.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// A panic: a fault of Tierra's or of a library's, which ended this statement alone.
+    /// A panic: a defect of Tierra or of a library. It ended this statement alone.
     #[error(
         "a defect of Tierra or of a library of its ended this statement: {0}. Please report it; the session goes on"
     )]
     Defect(String),
-    /// The table's storage refused: duplicate key, full memory, damaged data.
+    /// An error of the table's storage: duplicate key, full memory, damaged data.
     #[error(transparent)]
     Engine(Box<dyn Error + Send + Sync>),
     /// One of several statements failed; those before it have taken effect.
     #[error("statement {number} (`{statement}`): {source}")]
     InStatement {
-        /// Its place in the text, from 1.
+        /// Its position in the text, from 1.
         number: usize,
         /// Its first characters.
         statement: String,
@@ -83,7 +83,7 @@ pub enum SqlError {
     },
 }
 
-/// Why COPY could not write a file; what bore its name is as it was.
+/// Why COPY could not write a file. A file that had the name is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}: {source}", file.display())]
 pub struct CopyError {
@@ -104,7 +104,7 @@ impl CopyError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InsertError {
-    /// A value of a type that is not assigned to the column's.
+    /// A value of a type that cannot be assigned to the column's type.
     #[error("column '{column}' is {expected} but the value is {found}: cast it")]
     Mismatch {
         /// The column.
@@ -124,7 +124,7 @@ pub enum InsertError {
         /// The column's type.
         expected: String,
     },
-    /// No value for a column that must have one.
+    /// No value for a NOT NULL column.
     #[error("column '{column}' of table '{table}' is NOT NULL, but {}", given(row))]
     Null {
         /// The table.
@@ -155,7 +155,7 @@ pub enum PreparedError {
         "there is no prepared point query '{0}'; PREPARE it AS SELECT .. FROM table WHERE key = $1"
     )]
     Unknown(String),
-    /// Nothing has that name.
+    /// No prepared statement has that name.
     #[error("there is no prepared statement '{0}'; PREPARE {0} AS .. makes one, for this session")]
     NotThere(String),
     /// The wrong number of arguments.
@@ -163,12 +163,12 @@ pub enum PreparedError {
     Arguments {
         /// The statement.
         name: String,
-        /// Parameters it has.
+        /// The number of its parameters.
         expected: usize,
-        /// Arguments it was given.
+        /// The number of arguments given.
         given: usize,
     },
-    /// An argument that is no value of the key's type.
+    /// An argument that is not a value of the key's type.
     #[error("prepared statement '{name}': argument ${parameter} is {value}, expected {expected}")]
     Argument {
         /// The statement.
@@ -177,7 +177,7 @@ pub enum PreparedError {
         parameter: usize,
         /// The argument as written.
         value: String,
-        /// The type that fits.
+        /// The expected type.
         expected: String,
     },
     /// An argument that is not known before the statement runs.
@@ -190,12 +190,12 @@ pub enum PreparedError {
         /// The argument as written.
         value: String,
     },
-    /// No planner sees it.
+    /// EXPLAIN of a prepared point query, which is looked up without a plan.
     #[error(
         "prepared statement '{0}' is a point query, which is looked up without a plan; EXPLAIN its SELECT"
     )]
     Point(String),
-    /// The table has gone since.
+    /// The table was dropped since.
     #[error("prepared statement '{name}': table '{table}' was dropped since; prepare it again")]
     TableGone {
         /// The statement.
@@ -206,12 +206,12 @@ pub enum PreparedError {
 }
 
 impl SqlError {
-    /// Wrap an error of the engine.
+    /// Wraps an error of the engine.
     pub(crate) fn engine(error: impl Error + Send + Sync + 'static) -> Self {
         SqlError::Engine(Box::new(error))
     }
 
-    /// The error that a panic with this payload is.
+    /// The error for a panic with this payload.
     pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -239,7 +239,7 @@ impl From<DataFusionError> for SqlError {
     }
 }
 
-/// The panic of a task, or another error of the engine's.
+/// The panic of a task, or another error of the engine.
 fn of_task(source: Box<dyn Error + Send + Sync>) -> SqlError {
     match source
         .downcast::<JoinError>()
@@ -251,7 +251,7 @@ fn of_task(source: Box<dyn Error + Send + Sync>) -> SqlError {
     }
 }
 
-/// Strip the layers that say where in the executor an error passed by.
+/// Removes the layers that say where in the executor an error occurred.
 fn unwrap(error: DataFusionError) -> DataFusionError {
     match error {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
@@ -276,7 +276,7 @@ fn parser_message(message: &str) -> String {
         .to_string()
 }
 
-/// The sentence a user needs: the root cause without the planner's prefixes.
+/// The message for a user: the root cause without the planner's prefixes.
 fn message_of(error: &DataFusionError) -> String {
     let text = match error.find_root() {
         DataFusionError::Plan(text)
@@ -309,7 +309,7 @@ fn message_of(error: &DataFusionError) -> String {
                 WHERE, or write a join"
             .to_string();
     }
-    // Of some functions that are given other types the planner says first that this were a bug to report.
+    // If some functions are given wrong types, the planner first says that this is a bug to report.
     let fault = text.starts_with("Internal error: Function");
     let signature = fault.then(|| text.find("No function matches the given name"));
     text[signature.flatten().unwrap_or(0)..].to_string()

@@ -1,14 +1,13 @@
-//! Lists of keys that a hash join hands over where its build side is short, as filters of columns.
+//! The lists of keys that a hash join hands over if its build side is short, as filters of columns.
 //!
 //! ```text
 //! column IN (..)                                        -- the column's set
-//! CAST(column) IN (..)                                  -- those of the values that the column can have
-//! CASE hash(key) % 2 WHEN 0 THEN bounds AND key IN (..) -- what either list names: a key that is in the
+//! CAST(column) IN (..)                                  -- the values of the list that the column can have
+//! CASE hash(key) % 2 WHEN 0 THEN bounds AND key IN (..) -- the union of the lists: a key that is in the
 //!                    WHEN 1 THEN bounds AND key IN (..)    list of its partition is in one of them
 //! ```
-//! The last may pass rows that the expression does not: only filters that save work, and decide nothing, may
-//! be made so. NULL passes none of them. Of keys of several columns, which are one structure, only the bounds
-//! are used.
+//! The last form may pass rows that the expression does not pass. So it serves only filters that save work and decide
+//! nothing. NULL passes none of them. If a key has several columns, it is one structure, and only its bounds are used.
 
 use std::sync::Arc;
 
@@ -26,7 +25,7 @@ use super::pushable::keeps_apart;
 use super::translate;
 use crate::list::List;
 
-/// What every row for which `predicate` is true passes; `None` where it is anything but lists of keys.
+/// A filter that every row passes for which `predicate` is true; `None` if it is not a list of keys.
 pub(super) fn of_lists(
     predicate: &Arc<dyn PhysicalExpr>,
     schema: &Schema,
@@ -40,7 +39,7 @@ pub(super) fn of_lists(
     of_column(key, values, schema)
 }
 
-/// The lists of which a key is in one, for rows for which `predicate` is true.
+/// The lists one of which contains the key of every row for which `predicate` is true.
 fn lists(predicate: &Arc<dyn PhysicalExpr>) -> Option<Vec<&InListExpr>> {
     if let Some(list) = predicate.downcast_ref::<InListExpr>() {
         return (!list.negated()).then(|| vec![list]);
@@ -54,12 +53,12 @@ fn lists(predicate: &Arc<dyn PhysicalExpr>) -> Option<Vec<&InListExpr>> {
         let branches = branches.chain(case.else_expr()).map(lists);
         return branches.collect::<Option<Vec<_>>>().map(|all| all.concat());
     }
-    // A partition without rows.
+    // A partition without rows has the predicate `false`.
     let literal = predicate.downcast_ref::<Literal>()?;
     (*literal.value() == ScalarValue::Boolean(Some(false))).then(Vec::new)
 }
 
-/// A column, or one whose cast takes no two values for one, that is among `values`.
+/// A filter for `values` on a column, or on a column under a cast that maps no two values to one.
 fn of_column(
     compared: &Arc<dyn PhysicalExpr>,
     values: ArrayRef,

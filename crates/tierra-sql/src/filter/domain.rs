@@ -1,8 +1,8 @@
 //! Any predicate on one column, evaluated once per distinct value instead of once per row.
 //!
-//! For a dictionary column that is once per code; for an integer column whose values lie close
-//! together, once per integer between the least and the greatest. A hash join's lookup, which is
-//! opaque, becomes a set of codes that packed blocks are tested against.
+//! A dictionary column is evaluated once per code. An integer column whose values are dense is evaluated once per integer
+//! between the least and the greatest. So the opaque lookup of a hash join becomes a set of codes, and packed blocks are
+//! tested against it.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use tierra_column::{FilterKind, LogicalType, Value, ValueSet, ordinal};
 use super::ColumnDomain;
 use super::translate::is_true;
 
-/// Distinct values that are always worth evaluating.
+/// Up to this many distinct values are always evaluated.
 const DOMAIN_ALWAYS: u64 = 1 << 14;
-/// The most distinct values ever evaluated: their set is a bitmap of 1 MiB.
+/// The most distinct values that are ever evaluated: their set is a bitmap of 1 MiB.
 const DOMAIN_MAX: u64 = 1 << 23;
-/// Rows for each distinct value from which on values are evaluated. Evaluating TPC-H's order keys
-/// (about one per row) made queries 3, 4, 5 and 9 1.8 to 3.7 times as slow as DataFusion; SSB's part
-/// keys have 30 rows each. What lies between has not been swept.
+/// Rows per distinct value from which values are evaluated. Evaluating TPC-H's order keys (about one row each) made
+/// queries 3, 4, 5 and 9 take 1.8 to 3.7 times as long as in DataFusion. SSB's part keys have 30 rows each. The ratios
+/// between have not been measured.
 const ROWS_PER_VALUE: u64 = 8;
-/// Values evaluated at a time.
+/// Values evaluated per batch.
 const STEP: u64 = 1 << 15;
 
-/// Which values of the column's domain `predicate` (on column 0) is true for; `None` if there are
-/// too many to try.
+/// The set of values of the column's domain for which `predicate` (on column 0) is true; `None` if there are too many
+/// values to evaluate.
 pub(super) fn evaluate(
     predicate: &Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,
@@ -87,13 +87,13 @@ pub(super) fn evaluate(
     }))
 }
 
-/// Evaluating a value costs what evaluating a row does, before the first row is read and on one
-/// thread, while most filters spare only part of the rows: it pays where values are far fewer.
+/// Evaluating a value costs as much as evaluating a row, and it happens before the first row is read, on one thread. Most
+/// filters spare only part of the rows. So it pays only if there are far fewer values than rows.
 fn is_worth(distinct: u64, rows: u64) -> bool {
     distinct < DOMAIN_ALWAYS || (distinct < DOMAIN_MAX && distinct <= rows / ROWS_PER_VALUE)
 }
 
-/// Types whose ordinals are consecutive where their values are.
+/// Types whose consecutive values have consecutive ordinals.
 fn is_integer(ty: LogicalType) -> bool {
     matches!(
         ty,

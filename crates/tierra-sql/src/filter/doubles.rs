@@ -1,7 +1,7 @@
 //! Doubles in predicates, as tables store them.
 //!
-//! Tables store -0.0 as 0.0 and every NaN as one, and a filter on codes compares with such values. A
-//! predicate that is evaluated on rows compares bits here and there: in long lists, and NaNs everywhere.
+//! Tables store -0.0 as 0.0 and every NaN as one NaN. A filter on codes compares with such values. A predicate that is
+//! evaluated on rows sometimes compares bits: in long lists, and for NaNs everywhere.
 
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -9,8 +9,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use tierra_engine::canonical_double;
 
-/// `predicate` with the doubles that it compares with as they would be stored, so that it passes on rows
-/// what a filter on codes passes.
+/// `predicate` with its literals replaced by the doubles that tables store. So it passes the same rows as a filter on
+/// codes.
 pub(crate) fn with_stored_doubles(predicate: &Expr) -> Result<Expr> {
     let stored = predicate.clone().transform(|expr| {
         Ok(match expr {
@@ -41,7 +41,7 @@ fn compares(op: Operator) -> bool {
     )
 }
 
-/// A literal as it would be stored; anything else as it is, for arithmetic tells the zeros apart.
+/// A literal as it would be stored. Other expressions stay, because arithmetic distinguishes the zeros.
 fn stored(expr: Expr) -> Expr {
     match expr {
         Expr::Literal(ScalarValue::Float64(Some(value)), metadata) => {

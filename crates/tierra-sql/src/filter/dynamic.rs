@@ -1,9 +1,9 @@
-//! Filters that become known while a query runs: the build side of a hash join, the worst row that
-//! a top-k still holds.
+//! Filters that become known while a query runs: from the build side of a hash join, or from the worst row that a top-k
+//! still holds.
 //!
-//! The partitions of a scan share one [`DynamicFilters`]. Before each batch they ask whether the
-//! expressions have moved on; the first one to see it translates them, the others take the result.
-//! These filters only save work: rows they pass wrongly are dropped by the operator that made them.
+//! The partitions of a scan share one [`DynamicFilters`]. Before each batch a partition checks whether the expressions have
+//! changed. The first one that sees a change translates them; the others take the result.
+//! These filters only save work: the operator that made them drops rows that they pass wrongly.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -45,7 +45,7 @@ impl DynamicFilters {
         &self.expressions
     }
 
-    /// The filters known by now, with a version that grows whenever they change.
+    /// The filters known so far, and a version that grows with every change.
     pub(crate) fn known(
         &self,
         snapshot: &Snapshot,
@@ -59,7 +59,7 @@ impl DynamicFilters {
             .iter()
             .map(snapshot_generation)
             .fold(0, u64::wrapping_add);
-        // A partition that panicked left a filter that was complete.
+        // A partition that panicked left a complete filter.
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.generation != generation {
             current.filters = Arc::new(self.translate(snapshot, schema)?);
@@ -82,7 +82,7 @@ impl DynamicFilters {
                     continue;
                 };
                 let mut domain = ColumnDomain::of(snapshot, schema, column);
-                // The bounds of a build side come before its lookup and narrow what to try.
+                // The bounds of a build side precede its lookup and narrow the values to evaluate.
                 let narrower = filters.iter().filter(|(other, _)| *other == column);
                 domain.bounds =
                     narrower.fold(domain.bounds, |bounds, (_, filter)| narrow(bounds, filter));
@@ -95,7 +95,7 @@ impl DynamicFilters {
     }
 }
 
-/// Keep one filter per column where one can say all.
+/// Adds a filter. It is merged with the column's filter if one filter can express both.
 fn add(filters: &mut ColumnFilters, column: usize, filter: Filter) {
     if let Some((_, known)) = filters.iter_mut().find(|(other, _)| *other == column)
         && let Some(both) = known.clone().and(filter.clone())
@@ -113,7 +113,7 @@ fn narrow(bounds: Option<(Value, Value)>, filter: &Filter) -> Option<(Value, Val
     if let FilterKind::Ranges(ranges) = &filter.kind
         && let (Some(first), Some(last)) = (ranges.first(), ranges.last())
     {
-        // An excluded end is kept: trying one value more changes nothing.
+        // An excluded end is kept: evaluating one more value changes nothing.
         match &first.0 {
             Included(value) | Excluded(value) if *value > low => low = value.clone(),
             Included(_) | Excluded(_) | Unbounded => {}

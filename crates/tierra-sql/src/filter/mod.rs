@@ -1,8 +1,8 @@
-//! Predicates as DataFusion states them, turned into the engine's [`Filter`]s on one column.
+//! DataFusion's predicates, translated into the engine's [`Filter`]s on one column.
 //!
-//! The invariant: a filter made here passes exactly the rows for which the predicate is *true*, on
-//! packed codes as on values. What cannot be said exactly is refused, and stays with the executor.
-//! Two ways lead from an expression to a filter:
+//! Invariant: a filter made here passes exactly the rows for which the predicate is *true*, on packed codes and on
+//! values. A predicate that no filter expresses exactly is refused and stays with the executor.
+//! There are two ways from an expression to a filter:
 //!
 //! ```text
 //! comparisons, BETWEEN, IN, LIKE 'abc%'   -- structure -->  ranges, sets          (translate.rs)
@@ -10,7 +10,7 @@
 //!                                            once per       a set of the values
 //!                                            distinct value that pass              (domain.rs)
 //! ```
-//! Filters that only save work may pass more: lists of keys from joins (build_side.rs).
+//! Filters that only save work may pass more rows: lists of keys from joins (build_side.rs).
 
 mod build_side;
 mod domain;

@@ -1,8 +1,8 @@
-//! Filters do not pass an operator that yields two columns of their column's name.
+//! Filters do not pass an operator that yields two columns with the name of the filter's column.
 //!
-//! DataFusion hands filters down from operator to operator, those that joins and TopKs know at run time too, and finds
-//! their columns in an operator's input by name. Of two tables that both have a column `id` it takes the first one. So a
-//! [fence](Pass::Fence) is set above whatever has namesakes while filters are handed down, and taken away behind that.
+//! DataFusion hands filters down from operator to operator, including those that joins and TopKs learn at run time. It finds
+//! their columns in an operator's input by name. If two tables both have a column `id`, it takes the first one. So a
+//! [fence](Pass::Fence) stands above every operator with such columns while filters are handed down, and is removed afterwards.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use crate::rules::{PhysicalRule, wrap_physical};
 /// DataFusion's rules that hand filters down.
 const FILTERS_PUSHED: &str = "FilterPushdown";
 
-/// A session whose filters stay with their columns.
+/// Adds the rules that keep filters with their columns to a session.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     wrap_physical(&mut builder, FILTERS_PUSHED, |rule| Arc::new(Fenced(rule)));
     builder
 }
 
-/// A rule that sees fences.
+/// A rule that runs with fences in the plan.
 #[derive(Debug)]
 struct Fenced(PhysicalRule);
 
@@ -80,8 +80,8 @@ fn repeated(schema: &Schema) -> Vec<String> {
     names.cloned().collect()
 }
 
-/// `plan` with a fence above the side of a semi-join whose rows it does not yield. What is known of the other side's key holds of
-/// that side's as well, but is handed down to the column of the other one's name.
+/// `plan` with a fence above the side of a semi-join that yields no rows. A filter on the other side's key holds for this side
+/// as well, but DataFusion hands it down to the column that has the other side's name.
 fn fenced_sides(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let Some(join) = hash_join(plan.as_ref()) else {
         return Ok(Transformed::no(plan));

@@ -1,8 +1,8 @@
 //! Which predicates a scan takes over: those on one column that may be evaluated on any value.
 //!
-//! Evaluating once per distinct value visits values that no surviving row has, so nothing that can
-//! fail on a value (division, narrowing casts, parsing) is taken: it would raise errors for rows that
-//! another predicate excludes.
+//! Evaluation once per distinct value also visits values that no surviving row has. So a predicate that can fail on a
+//! value (division, narrowing casts, parsing) is not taken: it would raise errors for rows that another predicate
+//! excludes.
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::DFSchema;
@@ -108,7 +108,7 @@ fn is_total_function(call: &ScalarFunction) -> bool {
         || TOTAL_FUNCTIONS.contains(&call.func.name())
 }
 
-/// Casts that no value of the source type can fail.
+/// Casts that fail for no value of the source type.
 fn is_widening(cast: &Cast, schema: &DFSchema) -> bool {
     let from = cast.expr.get_type(schema);
     from.is_ok_and(|from| widens(&from, cast.field.data_type()))
@@ -132,7 +132,7 @@ fn widens(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Whether a cast makes different values of different values, and none of them fails.
+/// Whether a cast maps different values to different values and fails for none.
 pub(super) fn keeps_apart(from: &DataType, to: &DataType) -> bool {
     use DataType::{Decimal128, Float64, Int64};
     let rounds = matches!((from, to), (Int64 | Decimal128(_, _), Float64));
@@ -144,7 +144,7 @@ fn is_text(ty: &DataType) -> bool {
     matches!(ty, Utf8 | LargeUtf8 | Utf8View)
 }
 
-/// The table's schema with unqualified names, as predicates of a scan refer to it.
+/// The table's schema with unqualified names, which a scan's predicates use.
 pub(crate) fn unqualified(schema: &Schema) -> datafusion::error::Result<DFSchema> {
     DFSchema::try_from(schema.clone())
 }

@@ -1,4 +1,4 @@
-//! Unions of intervals of values, kept sorted and disjoint as `FilterKind::Ranges` asks.
+//! Unions of intervals of values, kept sorted and disjoint as `FilterKind::Ranges` requires.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -23,7 +23,7 @@ pub(crate) fn union(a: Vec<ValueRange>, b: Vec<ValueRange>) -> Vec<ValueRange> {
     merged
 }
 
-/// Either condition; `None` where no single filter says it.
+/// A filter for either condition; `None` if no single filter expresses it.
 pub(crate) fn or(a: Filter, b: Filter) -> Option<Filter> {
     use FilterKind::{Everything, Nothing, Ranges};
     let matches_null = a.matches_null || b.matches_null;

@@ -1,4 +1,4 @@
-//! From the structure of a predicate to ranges and sets.
+//! Translates the structure of a predicate into ranges and sets.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -27,14 +27,14 @@ pub(crate) struct ColumnDomain {
     pub(crate) ty: LogicalType,
     /// Least and greatest value of any row, if there is one.
     pub(crate) bounds: Option<(Value, Value)>,
-    /// The dictionary in which every stored row has a code.
+    /// The dictionary that has a code for every stored row.
     pub(crate) dictionary: Option<Arc<Dictionary>>,
-    /// Rows that a scan would visit: what evaluating per row would cost.
+    /// Rows that a scan would visit: the cost of evaluating per row.
     pub(crate) rows: u64,
 }
 
 impl ColumnDomain {
-    /// What the snapshot knows about a column.
+    /// The snapshot's knowledge of a column.
     pub(crate) fn of(snapshot: &Snapshot, schema: &SchemaRef, column: usize) -> ColumnDomain {
         let statistics = snapshot.statistics(column);
         ColumnDomain {
@@ -46,7 +46,7 @@ impl ColumnDomain {
     }
 }
 
-/// The one column (by index) that a deterministic predicate is on.
+/// The index of the one column that a deterministic predicate refers to.
 pub(crate) fn single_column(predicate: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     if is_volatile(predicate) {
         return None;
@@ -58,8 +58,8 @@ pub(crate) fn single_column(predicate: &Arc<dyn PhysicalExpr>) -> Option<usize> 
     }
 }
 
-/// The filter that passes exactly the rows for which `predicate`, which refers to one column only,
-/// is true; `None` where no filter can say it at a sensible cost.
+/// The filter that passes exactly the rows for which `predicate`, which refers to one column only, is true; `None` if no
+/// filter expresses it at a reasonable cost.
 pub(crate) fn on_column(
     predicate: &Arc<dyn PhysicalExpr>,
     domain: &ColumnDomain,
@@ -106,7 +106,7 @@ pub(super) fn is_true(
         .collect())
 }
 
-/// The filter that the form of the predicate gives away.
+/// The filter that follows from the form of the predicate.
 fn structural(predicate: &Arc<dyn PhysicalExpr>, ty: LogicalType) -> Option<Filter> {
     if let Some(binary) = predicate.downcast_ref::<BinaryExpr>() {
         return match binary.op() {
@@ -162,8 +162,8 @@ fn negated(not: &NotExpr, ty: LogicalType) -> Option<Filter> {
     }
     let set = set_of(not.arg().downcast_ref::<ScalarFunctionExpr>()?, ty)?;
     let filter = Filter::not_in_set(set.values, set.has_null);
-    // Of an empty list NOT IN is true, even for NULL; where merely no value fits the column it is
-    // unknown for NULL.
+    // NOT IN of an empty list is true, even for NULL. If the list has items, but none fits the column, it is unknown for
+    // NULL.
     Some(Filter {
         matches_null: set.is_empty,
         ..filter
@@ -177,12 +177,12 @@ fn set_of(call: &ScalarFunctionExpr, ty: LogicalType) -> Option<ListSet> {
     set.values(&ty.arrow()).ok()
 }
 
-/// A literal as a value of the column. `Some(None)` is NULL; `None` if the type is another one.
+/// A literal as a value of the column. `Some(None)` is NULL; `None` if the type differs.
 fn literal(expr: &Arc<dyn PhysicalExpr>, ty: LogicalType) -> Option<Option<Value>> {
     value_of(expr.downcast_ref::<Literal>()?.value(), ty)
 }
 
-/// A scalar as a value of a column of type `ty`. `Some(None)` is NULL; `None` if the type is another one.
+/// A scalar as a value of a column of type `ty`. `Some(None)` is NULL; `None` if the type differs.
 pub(crate) fn value_of(scalar: &ScalarValue, ty: LogicalType) -> Option<Option<Value>> {
     if scalar.is_null() {
         return Some(None);
@@ -248,13 +248,13 @@ fn in_list(list: &InListExpr, ty: LogicalType) -> Option<Filter> {
     let set = list_set.set(&ty.arrow()).ok()?;
     Some(match (list.negated(), set.values.is_empty()) {
         (false, _) => Filter::in_set(set.values),
-        // True of whatever is not NULL.
+        // It is true for every value that is not NULL.
         (true, true) if !set.has_null => Filter::is_not_null(),
         (true, _) => Filter::not_in_set(set.values, set.has_null),
     })
 }
 
-/// What literals of one type say, as an array; `None` where there are none, or others.
+/// The values of literals of one type, as an array; `None` if there are none, or other expressions.
 pub(super) fn literals<'a>(
     literals: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>,
 ) -> Option<ArrayRef> {

@@ -1,7 +1,7 @@
-//! The build side of a join: all of its rows, the table of their keys, and which of them have been matched.
+//! The build side of a join: its rows, the table of their keys, and the marks of rows that have matched.
 //!
-//! Collected once per execution, by whichever probing partition is polled first; the others wait for it.
-//! What it takes is asked of the session's memory before it is taken.
+//! It is collected once per execution, by the probing partition that is polled first; the others wait for it. Memory is
+//! reserved from the session's pool before it is used.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use tierra_memory::{MemoryGate, in_mode};
 
 use super::keys::{JoinKeys, rows_with_key};
 
-/// The table of a build side's keys, with what is needed to look into it.
+/// The table of a build side's keys, and the state to look keys up in it.
 pub(super) struct BuildTable {
     table: JoinTable,
     keys: JoinKeys,
@@ -34,7 +34,7 @@ pub(super) struct BuildTable {
     scheduling: Scheduling,
 }
 
-/// What lookups write to, kept from batch to batch.
+/// Buffers of lookups, reused from batch to batch.
 #[derive(Default)]
 pub(super) struct Scratch {
     numbers: Vec<u64>,
@@ -50,7 +50,7 @@ impl BuildTable {
         self.keys
     }
 
-    /// Looks the key of each row up: `matches` gets one place per row.
+    /// Looks up the key of each row: `matches` gets one match per row.
     pub(super) fn find(
         &self,
         columns: &[ArrayRef],
@@ -93,7 +93,7 @@ impl BuildTable {
     }
 }
 
-/// Rows of the build side that have been matched: a bit each, set by all probing partitions.
+/// One bit per row of the build side, set if the row has matched. All probing partitions set bits.
 struct Matched(Vec<AtomicU64>);
 
 impl Matched {
@@ -108,9 +108,9 @@ pub(super) struct BuildSide {
     /// The columns of the key, in the order of the join's conditions.
     key_columns: Vec<ArrayRef>,
     table: Arc<BuildTable>,
-    /// Where the join's type asks for it.
+    /// Present if the join's type needs it.
     matched: Option<Matched>,
-    /// Partitions that still probe.
+    /// Partitions that are still probing.
     probing: AtomicUsize,
     _memory: MemoryReservation,
 }
@@ -128,18 +128,18 @@ impl BuildSide {
         &self.table
     }
 
-    /// Notes that `rows` have been matched, where that is asked for.
+    /// Marks `rows` as matched, if the join's type needs it.
     pub(super) fn mark(&self, rows: &[u32]) {
         let Some(Matched(words)) = &self.matched else {
             return;
         };
         for row in rows {
-            // Relaxed: whoever reads the bits has seen `end_probing` of all that set them.
+            // Relaxed: the partition that reads the bits has seen `end_probing` of all partitions that set them.
             words[*row as usize / 64].fetch_or(1 << (row % 64), Ordering::Relaxed);
         }
     }
 
-    /// Those of `rows` that have been matched, or have not.
+    /// The rows of `rows` whose mark equals `marked`.
     pub(super) fn rows_marked(&self, rows: Range<usize>, marked: bool) -> Vec<u32> {
         let Some(Matched(words)) = &self.matched else {
             return Vec::new();
@@ -151,13 +151,13 @@ impl BuildSide {
             .collect()
     }
 
-    /// Ends the probing of a partition. `true` if it was the last one.
+    /// Ends the probing of a partition; `true` if it was the last one.
     pub(super) fn end_probing(&self) -> bool {
         self.probing.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 
-/// What the operator shows of its build side.
+/// The metrics of the build side.
 #[derive(Clone)]
 pub(super) struct BuildMetrics {
     time: Time,
@@ -178,7 +178,7 @@ impl BuildMetrics {
     }
 }
 
-/// How to make a build side.
+/// Makes a build side.
 pub(super) struct Builder {
     pub(super) input: SendableRecordBatchStream,
     pub(super) on: Vec<PhysicalExprRef>,
@@ -186,7 +186,7 @@ pub(super) struct Builder {
     pub(super) gate: MemoryGate,
     pub(super) scheduling: Scheduling,
     pub(super) threads: usize,
-    /// Whether matched rows are to be noted.
+    /// Whether matched rows are marked.
     pub(super) marks: bool,
     /// Partitions that will probe.
     pub(super) probing: usize,
@@ -263,7 +263,7 @@ impl Builder {
         Ok(batches)
     }
 
-    /// All rows as one batch. Column after column, so that no more than one is there twice.
+    /// All rows as one batch. It concatenates column by column, so that at most one column exists twice.
     fn concat(
         &self,
         schema: &SchemaRef,

@@ -1,7 +1,7 @@
-//! The operator: a `HashJoinExec` that is executed otherwise.
+//! The operator: a `HashJoinExec` with another execution.
 //!
-//! It keeps the join that it stands for and asks it everything but how to execute: keys, schema,
-//! partitioning, order, statistics, where filters may go.
+//! It keeps the join that it replaces and asks it for everything but the execution: keys, schema, partitioning, order,
+//! statistics, and which filters may be pushed down.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,13 +37,13 @@ use super::keys::JoinKeys;
 use super::probe::{Probe, ProbeMetrics, Shape};
 use crate::settings;
 
-/// A build side on its way, waited for by all probing partitions.
+/// A build side that is being made; all probing partitions wait for it.
 pub(super) type SharedBuild =
     Shared<BoxFuture<'static, Result<Arc<BuildSide>, Arc<DataFusionError>>>>;
 
-/// Joins by lookups that take turns.
+/// Joins by interleaved lookups.
 pub(crate) struct JoinExec {
-    /// What to do. Its build side is one partition.
+    /// The join to execute. Its build side is one partition.
     join: HashJoinExec,
     keys: JoinKeys,
     build: Mutex<Option<SharedBuild>>,
@@ -51,7 +51,7 @@ pub(crate) struct JoinExec {
 }
 
 impl JoinExec {
-    /// Stands for `join`, whose [keys](JoinKeys::of) are `keys` and whose build side is one partition.
+    /// Replaces `join`, whose [keys](JoinKeys::of) are `keys` and whose build side is one partition.
     pub(super) fn new(join: HashJoinExec, keys: JoinKeys) -> Self {
         Self {
             join,
@@ -61,12 +61,12 @@ impl JoinExec {
         }
     }
 
-    /// What to do.
+    /// The join to execute.
     pub(super) fn join(&self) -> &HashJoinExec {
         &self.join
     }
 
-    /// The build side of this execution, begun by the first partition that asks.
+    /// The build side of this execution. The first partition that asks for it starts it.
     fn build(&self, partition: usize, context: &Arc<TaskContext>) -> Result<SharedBuild> {
         let mut build = self.build.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(build) = &*build {
@@ -105,13 +105,13 @@ impl JoinExec {
         Ok(shared)
     }
 
-    /// The same with another description.
+    /// The same operator for another join.
     fn with_join(&self, join: HashJoinExec) -> Arc<dyn ExecutionPlan> {
         Arc::new(Self::new(join, self.keys))
     }
 }
 
-/// The gate of lookups in a build side.
+/// The memory gate of lookups in a build side.
 fn gate(context: &TaskContext) -> MemoryGate {
     let calibration = context.session_config().get_extension::<Calibration>();
     calibration.map_or_else(MemoryGate::default, |calibration| {
@@ -119,7 +119,7 @@ fn gate(context: &TaskContext) -> MemoryGate {
     })
 }
 
-/// Whether a join of this type yields rows of its build side when the probe side has ended.
+/// Whether a join of this type yields rows of its build side after the probe side has ended.
 fn yields_build_rows_last(ty: JoinType) -> bool {
     matches!(
         ty,

@@ -1,4 +1,4 @@
-//! What a build side says about the rows of its probe side, as a filter for their scan.
+//! The filter that a build side gives the scan of its probe side.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -16,8 +16,8 @@ use datafusion_functions_aggregate_common::min_max::{MaxAccumulator, MinAccumula
 
 use super::build::{BuildSide, BuildTable, Scratch};
 
-/// A predicate on the probe side's key that is true for every row with a match: each column lies between
-/// the least and the greatest of the build side's, and the key is in the table.
+/// A predicate on the probe side's key that is true for every row with a match: each column lies between the least and
+/// the greatest of the build side's, and the key is in the table.
 pub(super) fn of(build: &BuildSide, on_probe: &[PhysicalExprRef]) -> Result<Arc<dyn PhysicalExpr>> {
     if build.table().table().keys() == 0 {
         return Ok(lit(false));
@@ -30,7 +30,7 @@ pub(super) fn of(build: &BuildSide, on_probe: &[PhysicalExprRef]) -> Result<Arc<
             conjuncts.push(Arc::new(bound));
         }
     }
-    // Behind the bounds, which narrow the values that it is tried on.
+    // It follows the bounds, which narrow the values that it is evaluated on.
     conjuncts.push(Arc::new(HasMatch {
         on: on_probe.to_vec(),
         table: Arc::clone(build.table()),
@@ -52,7 +52,7 @@ fn bounds(
     Ok((least.evaluate()?, greatest.evaluate()?))
 }
 
-/// Whether a row's key is in the table. Where keys are hashed it may say so of a few that are not.
+/// Whether a row's key is in the table. If keys are hashed, it may be true for a few that are not.
 struct HasMatch {
     on: Vec<PhysicalExprRef>,
     table: Arc<BuildTable>,
@@ -107,7 +107,7 @@ impl fmt::Debug for HasMatch {
     }
 }
 
-// The same table, not an equal one: there is one per execution.
+// The same table, not an equal one: every execution has its own.
 impl PartialEq for HasMatch {
     fn eq(&self, other: &Self) -> bool {
         self.on == other.on && Arc::ptr_eq(&self.table, &other.table)

@@ -1,7 +1,7 @@
 //! The columns of a join key as one 64-bit number per row.
 //!
-//! Where the values of all columns fit 64 bits together, the number is the key. Elsewhere it is a hash, and
-//! rows that it brings together are [compared](JoinKeys::keep_equal).
+//! If the values of all columns fit 64 bits together, the number is the key. Otherwise it is a hash, and rows with
+//! equal hashes are [compared](JoinKeys::keep_equal).
 
 use arrow::array::{Array, ArrayData, ArrayRef, BooleanArray, UInt32Array};
 use arrow::buffer::NullBuffer;
@@ -14,20 +14,20 @@ use datafusion::error::Result;
 
 use super::pairs::Pairs;
 
-/// For keys that do not fit; the table spreads its keys by a hash of its own.
+/// The hash of keys that do not fit; the table spreads its keys by its own hash.
 const HASHES: RandomState = RandomState::with_seed(0x5eed);
 
-/// What the key of a join is made of.
+/// How a join key becomes a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JoinKeys {
-    /// Equal numbers are equal keys.
+    /// Equal numbers mean equal keys.
     Exact,
-    /// Equal numbers may be different keys.
+    /// Equal numbers may belong to different keys.
     Hashed,
 }
 
 impl JoinKeys {
-    /// How keys of these types become numbers; `None` if one of them cannot.
+    /// How keys of these types become numbers; `None` if a type is not supported.
     pub(super) fn of(types: &[DataType]) -> Option<Self> {
         if !types.iter().all(|ty| bits(ty).is_some() || is_hashed(ty)) {
             return None;
@@ -39,7 +39,7 @@ impl JoinKeys {
         })
     }
 
-    /// The column itself, where its bits are the numbers.
+    /// The column itself, if its bits are the numbers.
     pub(super) fn column_of_numbers(self, columns: &[ArrayRef]) -> Option<ArrayData> {
         match columns {
             [column] if bits(column.data_type()) == Some(u64::BITS) => Some(column.to_data()),
@@ -47,7 +47,7 @@ impl JoinKeys {
         }
     }
 
-    /// Writes the number of each row. What rows with a NULL get says nothing.
+    /// Writes the number of each row. The number of a row with a NULL is meaningless.
     pub(super) fn numbers(self, columns: &[ArrayRef], out: &mut [u64]) -> Result<()> {
         match self {
             JoinKeys::Exact => {
@@ -72,7 +72,7 @@ impl JoinKeys {
         Ok(())
     }
 
-    /// Drops the pairs whose keys are different.
+    /// Drops the pairs with different keys.
     pub(super) fn keep_equal(
         self,
         pairs: &mut Pairs,
@@ -109,7 +109,7 @@ fn equal_at(
     Ok(eq(&build, &probe)?)
 }
 
-/// The rows that have a key, where some have none: NULL equals nothing.
+/// The rows that have a key; `None` if all rows have one. NULL equals nothing.
 pub(super) fn rows_with_key(columns: &[ArrayRef]) -> Option<NullBuffer> {
     columns
         .iter()
@@ -126,7 +126,7 @@ fn pack<T: ArrowNativeType + Into<u64>>(data: &ArrayData, shift: u32, out: &mut 
     }
 }
 
-/// The bits of a type whose values are equal exactly where their bits are.
+/// The number of bits of a type whose values are equal exactly if their bits are.
 fn bits(ty: &DataType) -> Option<u32> {
     use DataType::*;
     match ty {
@@ -140,8 +140,8 @@ fn bits(ty: &DataType) -> Option<u32> {
     }
 }
 
-/// The types without [`bits`] whose hashes are equal where their values are. Not floats, whose equal
-/// values may have different bits.
+/// The types without [`bits`] whose equal values have equal hashes. Floats are excluded: their equal values may have
+/// different bits.
 fn is_hashed(ty: &DataType) -> bool {
     use DataType::*;
     matches!(

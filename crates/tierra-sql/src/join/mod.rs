@@ -1,4 +1,4 @@
-//! Hash joins whose lookups take turns.
+//! Hash joins with interleaved lookups.
 //!
 //! ```text
 //!  build side ── all rows ──▶ one table of their keys (tierra-index), made by all threads
@@ -6,16 +6,15 @@
 //!  probe side ── batches ──▶ keys ──▶ lookups, plain or interleaved ──▶ pairs of rows ──▶ batches
 //! ```
 //!
-//! DataFusion's `HashJoinExec` looks one key up after the other, and has both sides copied into partitions
-//! first, so that every thread has a table of its own. Lookups that take turns do not need small tables:
-//! all threads probe one, and neither side is copied. [`rule`] says which joins that is for; they keep
-//! their `HashJoinExec` as the description of what to do, from keys to statistics, and only execute
-//! otherwise. All others stay as they are: below about a million rows, and where keys are places in an array,
-//! theirs is as fast or faster.
+//! DataFusion's `HashJoinExec` looks up one key after the other. It first copies both sides into partitions, so that every
+//! thread has a small table of its own. Interleaved lookups do not need small tables: all threads probe one table, and
+//! neither side is copied. [`rule`] decides which joins are executed so. They keep their `HashJoinExec` as the
+//! description of the join, from keys to statistics; only the execution differs. All other joins stay as they are: below
+//! about a million rows, and if keys are positions in an array, `HashJoinExec` is as fast or faster.
 //!
-//! [`optional`] keeps the planner from taking what holds of the optional side of an outer join for what holds of its rows.
+//! [`optional`] keeps the planner from applying facts about the optional side of an outer join to the join's rows.
 //!
-//! Invariant: a [`exec::JoinExec`] yields the rows that the `HashJoinExec` it stands for would yield.
+//! Invariant: a [`exec::JoinExec`] yields the rows that the `HashJoinExec` it replaces would yield.
 
 mod build;
 mod exec;
@@ -31,7 +30,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 
 pub(crate) use rule::add_to;
 
-/// The hash join that `plan` is, however it is executed.
+/// The hash join of `plan`, in either execution.
 pub(crate) fn hash_join(plan: &dyn ExecutionPlan) -> Option<&HashJoinExec> {
     let in_turns = || Some(plan.downcast_ref::<exec::JoinExec>()?.join());
     plan.downcast_ref::<HashJoinExec>().or_else(in_turns)

@@ -1,9 +1,9 @@
-//! What holds of the optional side of an outer join does not hold of the join's rows.
+//! Facts about the optional side of an outer join do not hold for the join's rows.
 //!
-//! The rows of a side that finds no partner have NULL in all columns of the other, the optional one. DataFusion takes what
-//! is known of that side's columns for known of the join's: `b.y` for 5 where `LEFT JOIN (.. WHERE y = 5) b`, so that
-//! `ORDER BY b.y, a.x` did not sort by `b.y`. [`Pass::OptionalSide`] stands above such a side and tells nothing but how its rows
-//! are ordered. Rows pass through it untouched.
+//! A row without a partner has NULL in all columns of the other side, the optional one. DataFusion applies facts about that
+//! side's columns to the join's rows. With `LEFT JOIN (.. WHERE y = 5) b` it took `b.y` for 5, so `ORDER BY b.y, a.x` did
+//! not sort by `b.y`. [`Pass::OptionalSide`] stands above such a side. It passes rows through unchanged and exposes only
+//! their order.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use crate::pass::Pass;
 use crate::rules::EachOperator;
 
-/// Sets a [`Pass::OptionalSide`] wherever one is needed.
+/// Puts a [`Pass::OptionalSide`] above every side that needs one.
 pub(super) const RULE: EachOperator = EachOperator {
     name: "optional_sides",
     rewrite,
@@ -58,7 +58,7 @@ fn join_type(plan: &dyn ExecutionPlan) -> Option<JoinType> {
     }
 }
 
-/// Whether something is known of the values of `side`, other than that columns are equal.
+/// Whether the plan knows something about the values of `side`, other than that columns are equal.
 fn tells_values(side: &Arc<dyn ExecutionPlan>) -> bool {
     let known = side.equivalence_properties();
     let mut alike = known.eq_group().iter().flat_map(|class| class.iter());

@@ -1,4 +1,4 @@
-//! Rows of both sides that belong together, as two lists of row numbers.
+//! Matching rows of both sides, as two lists of row numbers.
 
 use arrow::array::{Array, BooleanArray, UInt32Array};
 use tierra_index::{JoinMatch, JoinRows, JoinTable};
@@ -10,12 +10,12 @@ pub(super) struct Pairs {
     probe: Vec<u32>,
 }
 
-/// How far the matches of a probe batch have become pairs.
+/// How many matches of a probe batch have become pairs.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Progress {
     /// The next row of the batch.
     row: usize,
-    /// The next of that row's matches.
+    /// The next match of that row.
     of_row: usize,
 }
 
@@ -44,7 +44,7 @@ impl Pairs {
         }
     }
 
-    /// The lists as arrays to take values with: of the build side, of the probe batch.
+    /// The lists as index arrays for `take`: of the build side, of the probe batch.
     pub(super) fn indices(&self) -> (UInt32Array, UInt32Array) {
         let array = |rows: &[u32]| UInt32Array::from_iter_values(rows.iter().copied());
         (array(&self.build), array(&self.probe))
@@ -66,8 +66,8 @@ impl Pairs {
         self.probe.truncate(kept);
     }
 
-    /// Replaces the pairs by the next ones of a batch, at most `most`, in the order of the batch's rows and
-    /// for each of them in that of the build side's. `false` when they were the last.
+    /// Replaces the pairs by the next ones of a batch, at most `most`. They are in the order of the batch's rows, and per
+    /// row in the order of the build side's. `false` when they were the last.
     pub(super) fn refill(
         &mut self,
         table: &JoinTable,
@@ -107,8 +107,8 @@ impl Pairs {
         false
     }
 
-    /// Where no row has more than one match. Whether it has one is not predictable, so each is written
-    /// and the next one written over it if it has none.
+    /// For tables without duplicate keys. Whether a row has a match is not predictable, so each row is written, and the next
+    /// row overwrites it if it had none.
     fn refill_unique(
         &mut self,
         matches: &[JoinMatch],

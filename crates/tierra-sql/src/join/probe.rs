@@ -4,8 +4,8 @@
 //!   Building ──▶ Fetching ◀──▶ Joining        Fetching, at the end of the input ──▶ Unmatched ──▶ Ended
 //! ```
 //!
-//! Invariant: pairs come in the order of the probe side's rows; rows of the probe side without a match come
-//! behind the pairs of their batch; rows of the build side come last, from the partition that ends last.
+//! Invariant: pairs come in the order of the probe side's rows. Rows of the probe side without a match follow the pairs
+//! of their batch. Rows of the build side come last, from the partition that ends last.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,11 +38,11 @@ use super::exec::SharedBuild;
 use super::keys::JoinKeys;
 use super::pairs::{Pairs, Progress};
 
-/// What a join yields, and of what.
+/// The rows and columns that a join yields.
 pub(super) struct Shape {
     ty: JoinType,
     schema: SchemaRef,
-    /// Where each column of the output comes from.
+    /// The source of each column of the output.
     columns: Vec<ColumnIndex>,
     /// The columns of the probe side's key.
     on: Vec<PhysicalExprRef>,
@@ -76,7 +76,7 @@ impl Shape {
         matches!(self.ty, Inner | Left | Right | Full)
     }
 
-    /// The rows of the probe side that it yields behind their batch's pairs: those with a match, or those
+    /// The rows of the probe side that it yields after their batch's pairs: `true` for those with a match, `false` for those
     /// without.
     fn probe_rows(&self) -> Option<bool> {
         use JoinType::*;
@@ -87,7 +87,7 @@ impl Shape {
         }
     }
 
-    /// The same of the build side, at the end.
+    /// The same for the build side, after the last batch.
     fn build_rows(&self) -> Option<bool> {
         use JoinType::*;
         match self.ty {
@@ -97,13 +97,13 @@ impl Shape {
         }
     }
 
-    /// Whether nothing is yielded where the build side has no key.
+    /// Whether nothing is yielded if the build side has no key.
     fn needs_keys(&self) -> bool {
         use JoinType::*;
         matches!(self.ty, Inner | LeftSemi | RightSemi)
     }
 
-    /// Output of `rows` rows, whose columns are what `column` makes of their sources.
+    /// Output of `rows` rows. `column` makes each column from its source.
     fn batch(
         &self,
         rows: usize,
@@ -118,7 +118,7 @@ impl Shape {
     }
 }
 
-/// A batch of `rows` rows, which it has even if it has no columns.
+/// A batch of `rows` rows, even if it has no columns.
 fn batch_of(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let schema = Arc::clone(schema);
@@ -127,7 +127,7 @@ fn batch_of(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<R
     )?)
 }
 
-/// What the operator shows of a partition.
+/// The metrics of a partition.
 pub(super) struct ProbeMetrics {
     baseline: BaselineMetrics,
     probe_time: Time,
@@ -163,7 +163,7 @@ struct Batch {
     rows: RecordBatch,
     key_columns: Vec<ArrayRef>,
     progress: Progress,
-    /// Which rows have a match, where that is asked for.
+    /// Which rows have a match; empty if the join's type does not need it.
     matched: Vec<bool>,
 }
 
@@ -175,7 +175,7 @@ pub(super) struct Probe {
     output: LimitedBatchCoalescer,
     finished: bool,
     scratch: Scratch,
-    /// Of the batch that is being joined.
+    /// The matches of the batch that is being joined.
     matches: Vec<JoinMatch>,
     pairs: Pairs,
     metrics: ProbeMetrics,
@@ -202,7 +202,7 @@ impl Probe {
         }
     }
 
-    /// One step. `Pending` where it waits for the build side or for a batch.
+    /// One step. `Pending` if it waits for the build side or for a batch.
     fn step(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         self.state = match std::mem::replace(&mut self.state, State::Ended) {
             State::Building(mut build) => match build.poll_unpin(context) {
@@ -254,7 +254,7 @@ impl Probe {
         State::Fetching(build)
     }
 
-    /// The input has ended, or nothing of it is needed.
+    /// The input has ended, or none of it is needed.
     fn end(&mut self, build: Arc<BuildSide>) -> State {
         self.input = Box::pin(EmptyRecordBatchStream::new(self.input.schema()));
         if build.end_probing() && self.shape.build_rows().is_some() {
@@ -281,7 +281,7 @@ impl Probe {
             rows,
         };
         if self.shape.probe_rows().is_some() {
-            // Where every match is a pair and pairs are not asked for, there is nothing more to know.
+            // If every match is a pair and pairs are not yielded, the matches are the result.
             let is_known = build.table().keys() == JoinKeys::Exact
                 && self.shape.filter.is_none()
                 && !self.shape.yields_pairs();
@@ -295,7 +295,7 @@ impl Probe {
         Ok(batch)
     }
 
-    /// Yields the next pairs of a batch, and what follows them when there are no more.
+    /// Yields the next pairs of a batch. After the last pairs it yields the batch's other rows.
     fn join(&mut self, build: Arc<BuildSide>, mut batch: Batch) -> Result<State> {
         let (table, most) = (build.table().table(), self.shape.batch_rows);
         let more = self
@@ -349,7 +349,7 @@ impl Probe {
 
     fn paired(&self, build: &BuildSide, probe: &RecordBatch) -> Result<RecordBatch> {
         let (build_rows, probe_rows) = self.pairs.indices();
-        // As many pairs as rows, each row in one at most: all rows, in their order.
+        // As many pairs as rows, and each row in at most one: all rows, in their order.
         let all = build.table().table().is_unique() && probe_rows.len() == probe.num_rows();
         self.shape
             .batch(self.pairs.len(), |column| match column.side {
@@ -376,7 +376,7 @@ impl Probe {
         })
     }
 
-    /// The same of the build side, from row `next` on.
+    /// The same for the build side, from row `next` on.
     fn yield_build_rows(&mut self, build: Arc<BuildSide>, next: usize) -> Result<State> {
         let rows = build.batch().num_rows();
         let Some(matched) = self.shape.build_rows().filter(|_| next < rows) else {

@@ -1,7 +1,7 @@
-//! Which joins are executed by [`JoinExec`].
+//! The rules that decide which joins [`JoinExec`] executes.
 //!
-//! Two rules, because DataFusion decides in two steps: first how the sides are distributed, later where
-//! filters that become known at run time go.
+//! There are two rules, because DataFusion decides in two steps: first the distribution of the sides, later the placement
+//! of filters that become known at run time.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ use super::keys::JoinKeys;
 use super::optional;
 use crate::settings;
 
-/// DataFusion's rule behind which the mode of every join is settled.
+/// DataFusion's rule after which the mode of every join is fixed.
 const JOINS_SELECTED: &str = "join_selection";
-/// DataFusion's rule that hands filters of joins to scans, in its last run.
+/// DataFusion's rule that pushes joins' filters into scans, in its last run.
 const FILTERS_PUSHED: &str = "FilterPushdown";
 
-/// A session whose large joins are executed here.
+/// Adds the rules to a session.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let optimizer = builder.physical_optimizers();
     let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
@@ -45,7 +45,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder
 }
 
-/// Has all threads probe one build side, where each would have had a part of both sides.
+/// Lets all threads probe one build side, instead of a partition of both sides each.
 #[derive(Debug)]
 struct ShareBuildSide;
 
@@ -70,7 +70,7 @@ impl PhysicalOptimizerRule for ShareBuildSide {
     }
 }
 
-/// Puts a [`JoinExec`] in the place of a join.
+/// Replaces a join by a [`JoinExec`].
 #[derive(Debug)]
 struct LookUpInTurns;
 
@@ -94,7 +94,7 @@ impl PhysicalOptimizerRule for LookUpInTurns {
     }
 }
 
-/// Replaces the joins of a mode that are worth it and can be executed here.
+/// Replaces the joins of a mode that are worth it and are supported.
 fn for_each_join(
     plan: Arc<dyn ExecutionPlan>,
     mode: PartitionMode,
@@ -114,8 +114,8 @@ fn for_each_join(
     Ok(replaced.data)
 }
 
-/// Whether the build side is large, as far as that is known, and keys are not its rows' places: where they
-/// lie close together DataFusion has an array with a place for each, and no table is as fast.
+/// Whether the build side is known to be large and its keys are sparse. For dense keys DataFusion has an array with one
+/// entry per value, and no table is as fast.
 fn is_worth(join: &HashJoinExec, config: &ConfigOptions) -> Result<bool> {
     let known = StatisticsContext::new().compute(join.left.as_ref(), &StatisticsArgs::new())?;
     let rows = known.num_rows.get_value().copied().unwrap_or(0);
@@ -130,7 +130,7 @@ fn is_worth(join: &HashJoinExec, config: &ConfigOptions) -> Result<bool> {
     else {
         return Ok(true);
     };
-    // Each partition has its share of the rows, and a place for every key.
+    // Each partition has its share of the rows, and an entry for every value.
     let partitions = match join.mode {
         PartitionMode::Partitioned => config.execution.target_partitions,
         _ => 1,
@@ -139,7 +139,7 @@ fn is_worth(join: &HashJoinExec, config: &ConfigOptions) -> Result<bool> {
     Ok(density <= config.execution.perfect_hash_join_min_key_density)
 }
 
-/// How many integers there are from the least to the greatest value of a column.
+/// The number of integers from the least to the greatest value of a column.
 fn integers(column: &ColumnStatistics) -> Option<f64> {
     let integer = |bound: &Precision<ScalarValue>| {
         let bound = bound
@@ -154,8 +154,8 @@ fn integers(column: &ColumnStatistics) -> Option<f64> {
     Some(greatest as f64 - least as f64 + 1.0)
 }
 
-/// How the keys of a join become numbers; `None` if it is one that is not executed here: where NULL equals
-/// NULL, where one NULL decides about all rows, marks, keys that may be floats.
+/// How the keys of a join become numbers; `None` if the join is not supported: if NULL equals NULL, if one NULL decides
+/// about all rows, mark joins, and keys that may be floats.
 fn keys(join: &HashJoinExec) -> Result<Option<JoinKeys>> {
     let executed = match join.join_type {
         JoinType::Inner
@@ -165,7 +165,7 @@ fn keys(join: &HashJoinExec) -> Result<Option<JoinKeys>> {
         | JoinType::LeftAnti
         | JoinType::RightSemi
         | JoinType::RightAnti => true,
-        // Rows without a match come behind the others of their batch.
+        // Rows without a match follow the other rows of their batch.
         JoinType::Right => join.right.output_ordering().is_none(),
         JoinType::LeftMark | JoinType::RightMark => false,
     };

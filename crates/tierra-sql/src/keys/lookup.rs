@@ -1,7 +1,7 @@
-//! From predicates to keys: conditions that fix every column of a table's primary key to a few values.
+//! From predicates to keys: predicates that restrict every column of a table's primary key to a few values.
 //!
-//! Invariant: a [`KeyLookup`] holds each key once, and a row meets the predicates it stands for if and
-//! only if it has one of the keys.
+//! Invariant: a [`KeyLookup`] holds each key once. A row meets the predicates that the lookup replaces if and only if
+//! the lookup holds its key.
 
 use std::ops::Bound;
 
@@ -14,27 +14,26 @@ use tierra_interleave::Lookups;
 use crate::types::logical_type;
 use crate::values;
 
-/// A lookup costs about as much as scanning this many rows: with a key for every 128 rows looking up takes
-/// 0.4 to 0.6 of a scan's time (`examples/late_rows.rs`, 1 M rows, two threads).
+/// A lookup costs about as much as scanning this many rows: with one key per 128 rows, lookups take 0.4 to 0.6 of a
+/// scan's time (`examples/late_rows.rs`, 1 M rows, two threads).
 const ROWS_PER_LOOKUP: u64 = 96;
 
-/// What is known of the rows that a statement asks a table for.
+/// The predicates that a statement has for a table.
 pub(crate) struct KeyPredicates<'a> {
-    /// On one column each.
+    /// Filters on one column each.
     pub(crate) filters: &'a [(usize, Filter)],
-    /// On the whole key: lists of keys, each with one value per key column, and the number by which the
-    /// list is known.
+    /// Lists of whole keys: each key has one value per key column. The number identifies the list.
     pub(crate) tuples: &'a [(usize, Vec<Vec<Value>>)],
 }
 
-/// Keys to look for.
+/// Keys to look up.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyLookup {
     /// One array per key column, one row per key.
     keys: Vec<ArrayRef>,
-    /// The places of the filters that it stands for.
+    /// The indices of the filters that it replaces.
     filters: Vec<usize>,
-    /// The number of the list of keys that it stands for.
+    /// The number of the list of keys that it replaces.
     tuples: Option<usize>,
 }
 
@@ -43,24 +42,23 @@ impl KeyLookup {
         self.keys.first().map_or(0, |column| column.len())
     }
 
-    /// Some of the keys, one array per key column.
+    /// A range of the keys, one array per key column.
     pub(crate) fn slice(&self, start: usize, len: usize) -> Vec<ArrayRef> {
         let keys = self.keys.iter();
         keys.map(|column| column.slice(start, len)).collect()
     }
 
-    /// Whether no filter but this lookup has to see to the one at `place`.
+    /// Whether the lookup replaces the filter at `place`.
     pub(crate) fn stands_for_filter(&self, place: usize) -> bool {
         self.filters.contains(&place)
     }
 
-    /// Whether it is the list of keys of that number.
+    /// Whether the lookup replaces the list of keys of that number.
     pub(crate) fn stands_for_tuples(&self, number: usize) -> bool {
         self.tuples == Some(number)
     }
 
-    /// The lookup that `predicates` amount to where they fix every column of the key to values so few
-    /// that a scan would cost more.
+    /// The lookup for `predicates`, if they restrict every column of the key to so few values that a scan would cost more.
     pub(crate) fn find(
         table: &Table,
         snapshot: &Snapshot,
@@ -101,13 +99,13 @@ impl KeyLookup {
     }
 }
 
-/// The keys that filters on single columns leave, by key column, and the places of these filters.
+/// The values that filters on single columns leave, by key column, and the indices of these filters.
 fn columns_fixed(
     key: &[usize],
     filters: &[(usize, Filter)],
     most: usize,
 ) -> Option<(Vec<Vec<Value>>, Vec<usize>)> {
-    // One list of values per key column, as long as there are keys.
+    // One list per key column, with one entry per key.
     let mut columns: Vec<Vec<Value>> = Vec::with_capacity(key.len());
     let mut used = Vec::with_capacity(key.len());
     let mut keys = 1;
@@ -120,7 +118,7 @@ fn columns_fixed(
         if values.len().saturating_mul(keys) > most {
             return None;
         }
-        // Every key so far with every value of this column.
+        // The cross product of the keys so far and this column's values.
         for known in &mut columns {
             *known = values.iter().flat_map(|_| known.iter().cloned()).collect();
         }
@@ -133,7 +131,7 @@ fn columns_fixed(
     Some((columns, used))
 }
 
-/// The values that a filter asks for, each once, if they are few and named.
+/// The values that a filter lists, each once, if there are at most `most`.
 fn points(filter: &Filter, most: usize) -> Option<Vec<Value>> {
     if filter.matches_null {
         return None;

@@ -1,4 +1,4 @@
-//! Rows by their primary key: which predicates fix it, and the operator that looks the keys up.
+//! Rows by their primary key: predicates that restrict it, and the operator that looks keys up.
 
 mod lookup;
 mod point;

@@ -1,4 +1,4 @@
-//! The operator that looks keys up and reads their rows, partition by partition, group by group.
+//! The operator that looks up keys and reads their rows, partition by partition, group by group.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use tierra_engine::RowId;
 use super::KeyLookup;
 use crate::late::{LookupWork, RowReader};
 
-/// Yields the rows of a [`KeyLookup`] that the reader's predicate passes.
+/// Yields the rows of a [`KeyLookup`] that pass the reader's predicate.
 pub(crate) struct PointExec {
     lookup: Arc<KeyLookup>,
     reader: Arc<RowReader>,
@@ -33,7 +33,7 @@ pub(crate) struct PointExec {
 }
 
 impl PointExec {
-    /// At most `threads` partitions, none with less than a group of work.
+    /// Makes at most `threads` partitions, each with at least one group of keys.
     pub(crate) fn new(lookup: KeyLookup, reader: RowReader, threads: usize) -> Self {
         let groups = lookup.len().div_ceil(reader.group_rows());
         let properties = PlanProperties::new(
@@ -117,7 +117,7 @@ impl ExecutionPlan for PointExec {
             reader.group_rows(),
             self.properties.partitioning.partition_count(),
         );
-        // Keys cost about the same, so every n-th group is a fair share.
+        // Keys cost about the same, so a share of every n-th group is fair.
         let starts = (0..lookup.len())
             .step_by(group)
             .skip(partition)
@@ -126,7 +126,7 @@ impl ExecutionPlan for PointExec {
             let _timer = baseline.elapsed_compute().timer();
             let keys = lookup.slice(start, group.min(lookup.len() - start));
             let found = work.find(&reader.source().snapshot, &keys)?;
-            // In the table's order, neighbours share lines.
+            // In the table's order, neighbours share cache lines.
             let mut rows: Vec<RowId> = found.into_iter().flatten().collect();
             rows.sort_unstable();
             let (batch, _) = reader.read(&rows, &mut work)?;

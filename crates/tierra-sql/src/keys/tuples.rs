@@ -1,7 +1,7 @@
 //! Lists of whole keys: `(a, b) IN ((1, 2), (3, 4))` and `a = 1 AND b = 2 OR a = 3 AND b = 4`.
 //!
-//! No filter on one column says these, so a scan evaluates them row by row; where they list keys of
-//! several columns, the keys can be looked up instead.
+//! No filter on one column expresses these, so a scan would evaluate them row by row. If they list keys of several
+//! columns, the keys are looked up instead.
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,15 @@ use tierra_column::{LogicalType, Value};
 
 use crate::filter::value_of;
 
-/// The keys, each once, of which a row must have one for `predicate` to hold; `None` if it says anything
-/// else. `key` are the key's columns of a table with this schema.
+/// The keys, each once, one of which a row must have for `predicate` to hold; `None` if the predicate has another form.
+/// `key` are the indices of the key's columns in the table's schema.
 pub(crate) fn key_tuples(
     predicate: &Expr,
     key: &[usize],
     schema: &Schema,
 ) -> Option<Vec<Vec<Value>>> {
     if key.len() < 2 {
-        // Filters on the column do this.
+        // Filters on the column cover keys of one column.
         return None;
     }
     let key = Key { key, schema };
@@ -50,7 +50,7 @@ impl Key<'_> {
         LogicalType::of_arrow(self.schema.field(self.key[part]).data_type())
     }
 
-    /// Which part of the key `expr` is.
+    /// The index in the key of the column `expr`.
     fn part(&self, expr: &Expr) -> Option<usize> {
         let Expr::Column(column) = expr else {
             return None;
@@ -59,8 +59,8 @@ impl Key<'_> {
         self.key.iter().position(|part| *part == column)
     }
 
-    /// `a = 1 AND b = 2`, each part of the key once. `Some(None)` if that never holds, as where a part is
-    /// compared with NULL.
+    /// `a = 1 AND b = 2`, each key column once. `Some(None)` if it never holds, for example if a column is compared with
+    /// NULL.
     fn equalities(&self, alternative: &Expr) -> Option<Option<Vec<Value>>> {
         let mut conditions = Vec::new();
         flatten(alternative, Operator::And, &mut conditions);
@@ -97,7 +97,7 @@ impl Key<'_> {
         Some(values.into_iter().collect())
     }
 
-    /// `(a, b) IN (..)`, as the planner writes it: a structure of columns, cast to that of the literals.
+    /// `(a, b) IN (..)` in the planner's form: a structure of columns, cast to the type of the literals.
     fn row_values(&self, list: &InList, found: &mut BTreeSet<Vec<Value>>) -> Option<()> {
         if list.negated {
             return None;
@@ -150,7 +150,7 @@ impl Key<'_> {
 /// A literal as a value of the type; `Some(None)` if no value of the type equals it.
 fn lossless(literal: &ScalarValue, ty: LogicalType) -> Option<Option<Value>> {
     match (literal, ty) {
-        // Whole numbers are read as BIGINT; one that is no INTEGER equals none.
+        // Whole numbers are parsed as BIGINT; one that is not an INTEGER equals none.
         (ScalarValue::Int64(Some(number)), LogicalType::Integer) => match i32::try_from(*number) {
             Ok(number) => value_of(&ScalarValue::Int32(Some(number)), ty),
             Err(_) => Some(None),
@@ -218,7 +218,7 @@ mod tests {
             .eq(lit(ScalarValue::Int32(None)))
             .and(col("b").eq(lit(1_i64)));
         assert_eq!(tuples(&null.or(both(1, 2))), Some(vec![key(1, 2)]));
-        // As the planner leaves `a = 1 AND b = NULL`.
+        // The planner's form of `a = 1 AND b = NULL`.
         let never = col("a").eq(lit(1)).and(lit(ScalarValue::Boolean(None)));
         assert_eq!(tuples(&never.or(both(1, 2))), Some(vec![key(1, 2)]));
     }

@@ -1,4 +1,4 @@
-//! The operator that reads what its input left out: the columns of rows whose ids it carries.
+//! The operator that reads the columns that its input left out, by the row ids that the input carries.
 
 use std::fmt;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ use super::narrow::{Narrowed, Place};
 use super::origin::{Origin, properties};
 use super::{LookupWork, RowReader};
 
-/// The rows of one table.
+/// A table whose rows are read.
 #[derive(Debug)]
 struct Fetch {
     /// The input's column of row ids.
@@ -31,7 +31,7 @@ struct Fetch {
     reader: RowReader,
 }
 
-/// What each partition does.
+/// The work of each partition.
 #[derive(Debug)]
 struct Task {
     schema: SchemaRef,
@@ -41,7 +41,7 @@ struct Task {
     group_rows: usize,
 }
 
-/// Yields the columns of a plan that was narrowed.
+/// Yields all columns of a plan that was narrowed.
 #[derive(Debug)]
 pub(super) struct FetchExec {
     input: Arc<dyn ExecutionPlan>,
@@ -51,7 +51,7 @@ pub(super) struct FetchExec {
 }
 
 impl FetchExec {
-    /// `schema` is that of the plan as it was.
+    /// `schema` is that of the original plan.
     pub(super) fn new(narrowed: Narrowed, schema: SchemaRef) -> Result<Self> {
         let mut wanted: Vec<Vec<usize>> = vec![Vec::new(); narrowed.sources.len()];
         let output = narrowed.columns.iter().map(|place| match *place {
@@ -206,13 +206,13 @@ struct FetchStream {
     task: Arc<Task>,
     /// One for each table.
     works: Vec<LookupWork>,
-    /// What is left of the batch that came last.
+    /// The unread rest of the last batch.
     batch: Option<RecordBatch>,
     baseline: BaselineMetrics,
 }
 
 impl FetchStream {
-    /// The next rows of `batch`, as many as one group reads.
+    /// The next rows of `batch`, one group.
     fn next_group(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows().min(self.task.group_rows);
         let group = batch.slice(0, rows);
@@ -237,7 +237,7 @@ impl FetchStream {
 }
 
 impl Fetch {
-    /// The columns of the rows whose ids are in `group`, NULLs where there is no id.
+    /// The columns of the rows whose ids are in `group`; NULL if there is no id.
     fn read(&self, group: &RecordBatch, work: &mut LookupWork) -> Result<Vec<ArrayRef>> {
         let ids = group.column(self.ids).as_primitive::<UInt64Type>();
         let rows: Vec<RowId> = ids.iter().flatten().map(RowId::from_number).collect();

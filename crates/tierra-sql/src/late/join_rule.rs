@@ -1,4 +1,4 @@
-//! When a join of few rows with a table on its primary key looks the rows up instead of scanning the table.
+//! Decides when a join of few rows with a table on its primary key looks rows up instead of scanning the table.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use super::origin::Origin;
 use crate::scan::TierraScanExec;
 use crate::settings;
 
-/// Rows of the table for each row that asks: then a lookup is 1.7 to 3.3 times as fast as a hash join whose
-/// filter goes to the scan (`examples/late_rows.rs`, 1 M rows, two threads). Estimates may be low: there is room.
+/// Rows of the table per looked-up row from which lookups pay: then a lookup is 1.7 to 3.3 times as fast as a hash join
+/// whose filter goes to the scan (`examples/late_rows.rs`, 1 M rows, two threads). The margin allows for low estimates.
 const SCANNED_PER_LOOKUP: usize = 64;
 
-/// Puts a [`LookupJoinExec`] in the place of a hash join.
+/// Replaces a hash join by a [`LookupJoinExec`].
 #[derive(Debug)]
 pub(super) struct LookUpJoins;
 
@@ -56,7 +56,7 @@ impl PhysicalOptimizerRule for LookUpJoins {
     }
 }
 
-/// The join as one by lookup of either side, if that costs less.
+/// The join as a lookup of either side, if that costs less.
 fn look_up(join: &HashJoinExec) -> Result<Option<LookupJoinExec>> {
     let refused = join.null_aware
         || join.null_equality() != NullEquality::NullEqualsNothing
@@ -82,15 +82,15 @@ fn look_up(join: &HashJoinExec) -> Result<Option<LookupJoinExec>> {
     best.map(|(_, candidate)| candidate.join(join)).transpose()
 }
 
-/// How many rows a plan yields.
+/// The number of rows that a plan yields.
 struct Asking {
     rows: usize,
-    /// Whether it joins.
+    /// Whether the plan contains a join.
     joins: bool,
 }
 
-/// The rows that `plan` yields, if anything is known about them. How few a join leaves is guessed too badly
-/// to count on (too low for SSB's query 4.2), so a join is taken to leave all rows of its larger side.
+/// The rows that `plan` yields, if known. The planner's estimates of joins are too inaccurate to rely on (too low for
+/// SSB's query 4.2), so a join is assumed to yield all rows of its larger side.
 fn asking(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Asking>> {
     let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new())?;
     let Some(mut rows) = statistics.num_rows.get_value().copied() else {
@@ -118,12 +118,12 @@ struct Candidate<'a> {
     side: JoinSide,
     input: &'a Arc<dyn ExecutionPlan>,
     scan: &'a TierraScanExec,
-    /// Of the input, one for each column of the key.
+    /// Expressions on the input, one per key column.
     keys: Vec<Arc<dyn PhysicalExpr>>,
     kind: Kind,
 }
 
-/// Whether the table on `side` is joined on its whole key, in a way that is executed here.
+/// The candidate for `side`, if the table is joined on its whole key and the join's type is supported.
 fn candidate(join: &HashJoinExec, side: JoinSide) -> Result<Option<Candidate<'_>>> {
     let (table, input) = match side {
         JoinSide::Left => (join.left(), join.right()),
@@ -161,7 +161,7 @@ fn candidate(join: &HashJoinExec, side: JoinSide) -> Result<Option<Candidate<'_>
         };
         let ty = of_input.data_type(&input.schema())?;
         let same = LogicalType::of_arrow(&ty) == Some(spec.columns[spec.primary_key[part]].ty);
-        // Two conditions on one part of the key are more than a lookup says.
+        // A lookup cannot express two conditions on one key column.
         if !same || keys[part].replace(Arc::clone(of_input)).is_some() {
             return Ok(None);
         }

@@ -1,8 +1,8 @@
-//! The operator that joins by looking up: each batch of its input asks a table for the rows with its keys.
+//! The operator that joins by lookup: for each batch of its input it looks up the table's rows with the batch's keys.
 //!
-//! A table's primary key is unique, so a row of the input has at most one partner. What is held is one
-//! batch, whatever the sizes of the input and the table; only a semi-join that yields the table's rows
-//! remembers which it has yielded.
+//! A table's primary key is unique, so a row of the input has at most one partner. The operator holds one batch,
+//! independent of the sizes of the input and the table. Only a semi-join that yields the table's rows also remembers
+//! which rows it has yielded.
 
 use std::fmt;
 use std::pin::Pin;
@@ -52,23 +52,23 @@ pub(super) enum Kind {
     TableSemi,
 }
 
-/// What a join looks up.
+/// The lookup of a join.
 #[derive(Clone, Debug)]
 pub(super) struct LookedUp {
     pub(super) source: RowSource,
-    /// Of the input, one for each column of the key.
+    /// Expressions on the input, one per key column.
     pub(super) keys: Vec<Arc<dyn PhysicalExpr>>,
-    /// What the table's rows have to meet, on its columns.
+    /// Predicates on the table's columns that its rows must meet.
     pub(super) predicates: Vec<Arc<dyn PhysicalExpr>>,
     pub(super) kind: Kind,
 }
 
-/// What each partition does.
+/// The work of each partition.
 #[derive(Debug)]
 struct Task {
     join: LookedUp,
     reader: RowReader,
-    /// The table's column behind each of the reader's.
+    /// The table's column for each of the reader's.
     columns: Vec<usize>,
     output: Vec<Origin>,
     schema: SchemaRef,
@@ -84,8 +84,8 @@ pub(super) struct LookupJoinExec {
 }
 
 impl LookupJoinExec {
-    /// A column of the result is one of the input's, or a column of the table ([`Origin::Table`], whose
-    /// `column` counts the table's).
+    /// A column of the result is a column of the input or of the table. [`Origin::Table`] gives the table's column by its
+    /// index in the table.
     pub(super) fn new(
         input: Arc<dyn ExecutionPlan>,
         join: LookedUp,
@@ -170,7 +170,7 @@ impl ExecutionPlan for LookupJoinExec {
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
         vec![match self.task.join.kind {
-            // One partition knows which rows were yielded.
+            // Only one partition can know which rows were yielded.
             Kind::TableSemi => Distribution::SinglePartition,
             _ => Distribution::UnspecifiedDistribution,
         }]
@@ -236,7 +236,7 @@ impl ExecutionPlan for LookupJoinExec {
         _args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
         let unknown = Statistics::new_unknown(&self.schema());
-        // At most one partner a row.
+        // At most one partner per row.
         let rows = inputs
             .first()
             .map_or(Precision::Absent, |input| input.num_rows.to_inexact());
@@ -275,7 +275,7 @@ impl ExecutionPlan for LookupJoinExec {
         parent_filters: Vec<Arc<dyn PhysicalExpr>>,
         _config: &ConfigOptions,
     ) -> Result<FilterDescription> {
-        // Filters find the input's columns by name.
+        // DataFusion finds the input's columns of filters by name.
         let schema = self.input.schema();
         let child = if names_differ(&schema) && names_differ(&self.task.schema) {
             let output = self.task.output.iter().enumerate();
@@ -312,16 +312,16 @@ struct JoinStream {
     input: SendableRecordBatchStream,
     task: Arc<Task>,
     work: LookupWork,
-    /// What is left of the batch that came last.
+    /// The rest of the last batch.
     batch: Option<RecordBatch>,
-    /// Rows of the table that were yielded, where each is yielded once.
+    /// Rows of the table that were yielded, if each is yielded once.
     seen: HashSet<u64>,
     memory: MemoryReservation,
     baseline: BaselineMetrics,
 }
 
 impl JoinStream {
-    /// The result of the next rows of `batch`, as many as one group looks up.
+    /// The result for the next rows of `batch`, one group of lookups.
     fn next_group(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
         let task = Arc::clone(&self.task);
         let rows = batch.num_rows().min(task.reader.group_rows());
@@ -351,7 +351,7 @@ impl JoinStream {
         self.assemble(&group, &table, at)
     }
 
-    /// The result of `group`, whose rows `at` have the partners in `table`.
+    /// The result for `group`, whose rows `at` have the partners in `table`.
     fn assemble(
         &self,
         group: &RecordBatch,

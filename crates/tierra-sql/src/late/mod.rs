@@ -1,12 +1,12 @@
-//! Rows found first and read later: by their ids, in groups of interleaved lookups.
+//! Late materialization: rows are found first and read later, by their ids, in groups of interleaved lookups.
 //!
 //! ```text
 //! keys          --> row ids --> their columns                 (crate::keys, reader.rs)
-//! TopK, LIMIT   --> row ids of what is left --> columns that  (rule.rs decides, narrow.rs rewrites,
-//!                   nobody below has read                      fetch.rs reads)
+//! TopK, LIMIT   --> row ids of the result --> columns that    (rule.rs decides, narrow.rs rewrites,
+//!                   no operator below reads                    fetch.rs reads)
 //! joins on keys --> row ids of partners --> their columns     (join_rule.rs decides, lookup_join.rs)
 //! ```
-//! A plan that fetches later holds the snapshot that it scans, so that both see the same rows.
+//! A plan that reads rows later holds the snapshot that it scans, so both reads see the same rows.
 
 mod fetch;
 mod join_rule;
@@ -23,14 +23,14 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 pub(crate) use reader::{LookupWork, RowReader, RowSource};
 
-/// DataFusion's rule before which all operators are in their places, and behind which filters that
-/// become known at run time go to the scans.
+/// DataFusion's rule before which all operators are placed. After it, filters that become known at run time go to the
+/// scans.
 const OPERATORS_PLACED: &str = "EnsureCooperative";
 
-/// DataFusion's rule behind which it is settled which side of a join is the smaller one.
+/// DataFusion's rule after which the smaller side of each join is fixed.
 const JOINS_SELECTED: &str = "join_selection";
 
-/// A session that reads rows late where that costs less.
+/// Adds the rules that read rows late to a session.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let optimizer = builder.physical_optimizers();
     let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;

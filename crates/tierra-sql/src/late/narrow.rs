@@ -1,5 +1,5 @@
-//! A plan that carries row ids in the place of columns: nobody below its root reads them, so whoever
-//! takes a few of its rows can read them later.
+//! Narrowing: a plan carries row ids instead of columns that no operator below its root reads. The operator that takes
+//! a few of its rows reads these columns later.
 //!
 //! ```text
 //! TopK [price]                    TopK [price]
@@ -7,9 +7,8 @@
 //!     Scan c [customer, name, ..]     Scan c [customer, row id]
 //!     Scan o [customer, price, ..]    Scan o [customer, price, row id]
 //! ```
-//! Invariant: the narrowed plan yields the rows of the plan as it was, in its order; a column is either
-//! among its columns or belongs to a row whose id is. An outer join makes NULLs of ids where it makes
-//! NULLs of columns.
+//! Invariant: the narrowed plan yields the rows of the original plan, in its order. A column is either among its columns
+//! or belongs to a row whose id is. Where an outer join makes NULLs of columns, it makes NULLs of ids.
 
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceCh
 use super::RowSource;
 use crate::scan::TierraScanExec;
 
-/// Where a column of the plan as it was is now.
+/// The place of a column of the original plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// A column of the narrowed plan.
@@ -55,9 +54,9 @@ pub(super) struct Carried {
 #[derive(Debug)]
 pub(super) struct Narrowed {
     pub(super) plan: Arc<dyn ExecutionPlan>,
-    /// One for each column of the plan as it was.
+    /// One for each column of the original plan.
     pub(super) columns: Vec<Place>,
-    /// None if the plan is as it was.
+    /// Empty if the plan is unchanged.
     pub(super) sources: Vec<Carried>,
 }
 
@@ -74,7 +73,7 @@ impl Narrowed {
         self.sources.is_empty()
     }
 
-    /// The column that was `column` before; it must be one that was wanted.
+    /// The narrowed plan's index of the original column `column`, which must have been wanted.
     fn early(&self, column: usize) -> Result<usize> {
         match self.columns[column] {
             Place::Early(at) => Ok(at),
@@ -82,7 +81,7 @@ impl Narrowed {
         }
     }
 
-    /// `expr`, which refers to the plan as it was.
+    /// `expr`, which refers to the original plan, for the narrowed plan.
     fn rewrite(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         let schema = self.plan.schema();
         let rewritten = Arc::clone(expr).transform_down(|expr| {
@@ -97,8 +96,8 @@ impl Narrowed {
     }
 }
 
-/// Carries row ids in the place of columns that are not `wanted` (one flag a column of `plan`) and that no
-/// operator below reads, where a scan `agrees` to tell the rows' ids instead of these columns of its table.
+/// Replaces columns of `plan` by row ids if they are not `wanted` (one flag per column) and no operator below reads them.
+/// A scan does so if `agrees` returns `true` for it and these columns of its table.
 pub(super) fn narrow(
     plan: &Arc<dyn ExecutionPlan>,
     wanted: &[bool],
@@ -123,7 +122,7 @@ pub(super) fn narrow(
         same_columns(plan, child, order)
     } else if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
         let child = narrow(merge.input(), &with_ordering(wanted, merge.expr()), agrees)?;
-        // Its input may be sorted by what a filter below makes the same; not every rewritten plan knows so.
+        // Its input may be sorted only by an equality that a filter below implies. Not every rewritten plan keeps that.
         let is_sorted = |order: LexOrdering| {
             let known = child.plan.properties().equivalence_properties();
             known.ordering_satisfy(order)
@@ -163,7 +162,7 @@ fn width(plan: &Arc<dyn ExecutionPlan>) -> usize {
     plan.schema().fields().len()
 }
 
-/// An operator that shares rows out by the hash of these keys.
+/// An operator that distributes rows by the hash of these keys.
 fn hashed(plan: &Arc<dyn ExecutionPlan>) -> Option<(&RepartitionExec, &[Arc<dyn PhysicalExpr>])> {
     let repartition = plan.downcast_ref::<RepartitionExec>()?;
     match repartition.partitioning() {
@@ -172,7 +171,7 @@ fn hashed(plan: &Arc<dyn ExecutionPlan>) -> Option<(&RepartitionExec, &[Arc<dyn 
     }
 }
 
-/// Operators that hand their only input's rows on and look at none of their columns.
+/// Operators that pass on the rows of their only input and read none of their columns.
 fn reads_no_column(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if let Some(repartition) = plan.downcast_ref::<RepartitionExec>() {
         return matches!(repartition.partitioning(), Partitioning::RoundRobinBatch(_))
@@ -187,7 +186,7 @@ fn reads_no_column(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<CoalescePartitionsExec>()
 }
 
-/// Of an operator whose columns are those of its input.
+/// For an operator whose columns are those of its input.
 fn same_columns(
     plan: &Arc<dyn ExecutionPlan>,
     child: Narrowed,
@@ -292,7 +291,7 @@ fn narrow_filter(
         yielded.push(child.columns[*column], 0, 0);
     }
     yielded.push_sources(&child.sources, 0);
-    // A projection would forget which expressions the filter makes the same.
+    // A projection would lose the equalities that the filter implies.
     let is_all = yielded.projection.iter().copied().eq(0..width(&child.plan));
     let projection = (!is_all).then_some(yielded.projection);
     let narrowed = FilterExecBuilder::new(child.rewrite(filter.predicate())?, child.plan)
@@ -405,7 +404,7 @@ fn narrow_join(
     if children.iter().all(Narrowed::is_unchanged) {
         return Ok(Narrowed::unchanged(plan));
     }
-    // Where a side's columns and sources begin among those of the narrowed join.
+    // The first index of a side's columns and sources among those of the narrowed join.
     let before = match sides {
         [0, 1] => [
             (0, 0),
@@ -474,14 +473,14 @@ fn rewrite_filter(filter: &JoinFilter, children: &[Narrowed; 2]) -> Result<JoinF
 /// The columns of an operator that yields some of its inputs' columns.
 #[derive(Default)]
 struct Yielded {
-    /// Of all columns of the narrowed inputs, one behind the other, those that are handed on.
+    /// Of all columns of the narrowed inputs, concatenated, those that are passed on.
     projection: Vec<usize>,
     columns: Vec<Place>,
     sources: Vec<Carried>,
 }
 
 impl Yielded {
-    /// The next column, of an input before which there are so many columns and sources.
+    /// Adds the next column. Its input follows inputs with this many columns and sources.
     fn push(&mut self, place: Place, columns_before: usize, sources_before: usize) {
         self.columns.push(match place {
             Place::Early(at) => {
@@ -495,7 +494,7 @@ impl Yielded {
         });
     }
 
-    /// The row ids of an input, when all columns are there.
+    /// Adds the row ids of an input, after all columns.
     fn push_sources(&mut self, sources: &[Carried], columns_before: usize) {
         for carried in sources {
             self.projection.push(columns_before + carried.ids);

@@ -1,4 +1,4 @@
-//! Operators that yield columns of their input and, beside them, columns that they read of tables.
+//! Operators that yield columns of their input and columns that they read from tables.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 
-/// Where a column of the result comes from.
+/// The source of a column of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Input(usize),
-    /// The column `column` of what the `table`-th table yields.
+    /// The column `column` of the columns read from the `table`-th table.
     Table {
         table: usize,
         column: usize,
     },
 }
 
-/// The properties of an operator whose rows keep the order and the partitions of its input's: columns that
-/// were there keep what is known of them.
+/// The properties of an operator whose rows keep the order and the partitions of its input. The input's columns keep
+/// their known properties.
 pub(super) fn properties(
     input: &Arc<dyn ExecutionPlan>,
     output: &[Origin],

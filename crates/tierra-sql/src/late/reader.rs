@@ -1,8 +1,7 @@
-//! Rows of a table by their ids: first the columns that filters look at, then, of the rows that pass,
-//! the others.
+//! Reads rows of a table by their ids: first the columns of the filters, then the other columns of the rows that pass.
 //!
-//! Every cell is a lookup of its own, so that the engine interleaves their cache misses. A group stays
-//! below about a millisecond: whoever reads many rows reads [`RowReader::group_rows`] at a time.
+//! Every cell is a separate lookup, so that the engine interleaves their cache misses. A group takes less than about a
+//! millisecond; callers with more rows read [`RowReader::group_rows`] at a time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,12 +18,12 @@ use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricB
 use tierra_engine::{LookupError, Projection, RowId, Snapshot};
 use tierra_interleave::{GroupReport, Lookups, Scheduling};
 
-/// Cells that one group reads: at some tens of nanoseconds each, about a millisecond.
+/// Cells of a group: at some tens of nanoseconds each, about a millisecond.
 const GROUP_CELLS: usize = 1 << 15;
-/// Rows of a group, however few their columns are.
+/// The most rows of a group, even if they have few columns.
 const GROUP_ROWS: usize = 8192;
 
-/// The table, as of one snapshot, that rows are read of.
+/// The table, at one snapshot, whose rows are read.
 #[derive(Clone, Debug)]
 pub(crate) struct RowSource {
     pub(crate) snapshot: Snapshot,
@@ -37,7 +36,7 @@ impl RowSource {
     }
 }
 
-/// Where a column of the result comes from.
+/// The source of a column of the result.
 enum Origin {
     Tested(usize),
     Late(usize),
@@ -46,7 +45,7 @@ enum Origin {
 /// Reads rows of one table.
 pub(crate) struct RowReader {
     source: RowSource,
-    /// All of which a row has to meet, on `tested`.
+    /// The conjunction of the predicates, on `tested`.
     predicate: Option<Arc<dyn PhysicalExpr>>,
     tested: Projection,
     late: Projection,
@@ -55,8 +54,7 @@ pub(crate) struct RowReader {
 }
 
 impl RowReader {
-    /// Yields the columns `projection` of rows that meet all `predicates`, which refer to the table's
-    /// columns.
+    /// Yields the columns `projection` of rows that meet all `predicates`, which refer to the table's columns.
     pub(crate) fn new(
         source: RowSource,
         projection: &[usize],
@@ -104,18 +102,18 @@ impl RowReader {
         &self.schema
     }
 
-    /// What rows have to meet.
+    /// The predicate that rows must meet.
     pub(crate) fn predicate(&self) -> Option<&Arc<dyn PhysicalExpr>> {
         self.predicate.as_ref()
     }
 
-    /// As many rows as one group should read.
+    /// The number of rows to read as one group.
     pub(crate) fn group_rows(&self) -> usize {
         let columns = self.tested.columns().len() + self.late.columns().len();
         (GROUP_CELLS / columns.max(1)).clamp(1, GROUP_ROWS)
     }
 
-    /// The rows that pass, in the order of `rows`, and which those are; `None` if all of them.
+    /// The rows that pass, in the order of `rows`, and their indices; `None` if all pass.
     pub(crate) fn read(
         &self,
         rows: &[RowId],
@@ -166,7 +164,7 @@ impl fmt::Debug for RowReader {
     }
 }
 
-/// The lookups of one partition of an operator, and what EXPLAIN ANALYZE tells of them.
+/// The lookups of one partition of an operator, and their metrics in EXPLAIN ANALYZE.
 pub(crate) struct LookupWork {
     lookups: Lookups,
     keys: Count,
@@ -174,7 +172,7 @@ pub(crate) struct LookupWork {
     cells_far: Count,
     looked_up: Count,
     suspensions: Count,
-    /// What is already in the last two.
+    /// The part that the last two already include.
     counted: GroupReport,
 }
 

@@ -1,4 +1,4 @@
-//! When a query takes few rows of many, the columns that only travel to its result are read last.
+//! If a query yields few of many rows, columns that are only output are read last.
 
 use std::sync::Arc;
 
@@ -15,16 +15,15 @@ use crate::settings;
 use crate::statistics::value_bytes;
 use crate::types::logical_type;
 
-/// Rows of a scan for each row of the result. Reading cells one by one costs several times as much as decoding
-/// them in blocks, and the filter that a TopK hands to its scan soon leaves few rows to decode: with one
-/// row of 256 late is 1.04 to 1.6 times as fast where the order is random or descending in the table, and takes
-/// 1.7 to 2.6 times as long, a millisecond or two, where the first rows are the result
-/// (`examples/late_rows.rs`, 1 M rows, two threads).
+/// Rows of a scan per row of the result. Reading single cells costs several times as much as decoding blocks, and the
+/// filter that a TopK gives its scan soon leaves few rows to decode. With one row of 256, reading late is 1.04 to 1.6
+/// times as fast if the order is random or descending in the table. If the first rows are the result, it takes 1.7 to
+/// 2.6 times as long, a millisecond or two (`examples/late_rows.rs`, 1 M rows, two threads).
 const SCANNED_PER_FETCHED: usize = 256;
-/// What a row's id costs the operators that carry it.
+/// The size of a row id in the operators that carry it.
 const ROW_ID_BYTES: usize = 8;
 
-/// Puts a [`FetchExec`] above the operators that leave only some rows: TopK and LIMIT.
+/// Puts a [`FetchExec`] above the operators that keep only some rows: TopK and LIMIT.
 #[derive(Debug)]
 pub(super) struct LateRows;
 
@@ -47,7 +46,7 @@ impl PhysicalOptimizerRule for LateRows {
                 return Ok(Transformed::no(node));
             }
             let fetch: Arc<dyn ExecutionPlan> = Arc::new(FetchExec::new(narrowed, node.schema())?);
-            // Below it every scan that could tell row ids does.
+            // Every scan below that can yield row ids already does.
             Ok(Transformed::new(fetch, true, TreeNodeRecursion::Jump))
         })?;
         Ok(late.data)
@@ -62,7 +61,7 @@ impl PhysicalOptimizerRule for LateRows {
     }
 }
 
-/// Whether the columns `late` of `scan` are better read of the `rows` rows that are left at the end.
+/// Whether reading the columns `late` of `scan` only for the `rows` rows of the result costs less.
 fn pays(scan: &TierraScanExec, late: &[usize], rows: usize) -> Result<bool> {
     let schema = scan.source().snapshot.table().schema();
     let bytes: usize = late

@@ -1,13 +1,13 @@
-//! Long chains of AND and OR as trees of as few levels as can be.
+//! Long chains of AND and OR become trees of the least depth.
 //!
-//! `a OR b OR c OR ..` is parsed into a tree as deep as the chain is long. AND and OR are associative, with
-//! NULL as well; the operands keep their order. Chains that any planner takes stay as they are.
+//! `a OR b OR c OR ..` is parsed into a tree as deep as the chain is long. AND and OR are associative, with NULL as
+//! well; the operands keep their order. Chains short enough for any planner stay as they are.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, VisitMut, VisitorMut};
 
-/// Operands from which on a chain is balanced.
+/// Operands from which a chain is balanced.
 const LONG_CHAIN: usize = 33;
 
 /// Balances every long chain in `part`.
@@ -20,7 +20,7 @@ struct Balance;
 impl VisitorMut for Balance {
     type Break = ();
 
-    /// Before its operands: the end of a chain is seen first, and what it becomes has short ones only.
+    /// Visits an expression before its operands: the top of a chain comes first, and after balancing only short chains remain.
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::BinaryOp { op, .. } = expr
             && matches!(op, BinaryOperator::And | BinaryOperator::Or)
@@ -35,7 +35,7 @@ impl VisitorMut for Balance {
     }
 }
 
-/// The left operand of `expr` if that is an operation `wanted`.
+/// The left operand of `expr` if its operation is `wanted`.
 fn left_of<'a>(expr: &'a Expr, wanted: &BinaryOperator) -> Option<&'a Expr> {
     match expr {
         Expr::BinaryOp { left, op, .. } if op == wanted => Some(left),
@@ -48,7 +48,7 @@ fn is_long(chain: &Expr, op: &BinaryOperator) -> bool {
     links.take(LONG_CHAIN).count() == LONG_CHAIN
 }
 
-/// The operands of a chain, the last one first.
+/// The operands of a chain, in reverse order.
 fn operands(mut chain: Expr, wanted: &BinaryOperator) -> Vec<Expr> {
     let mut operands = Vec::new();
     loop {
@@ -65,7 +65,7 @@ fn operands(mut chain: Expr, wanted: &BinaryOperator) -> Vec<Expr> {
     }
 }
 
-/// Takes all of `operands`, the last one first.
+/// Consumes all of `operands`, which are in reverse order.
 fn tree(operands: &mut Vec<Expr>, op: &BinaryOperator) -> Expr {
     let count = operands.len();
     build(operands, count, op).unwrap_or_else(nothing)

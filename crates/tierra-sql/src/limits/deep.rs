@@ -1,8 +1,8 @@
-//! Statements that nest deeply are prepared, executed and dropped where the stack suffices.
+//! Deeply nested statements are prepared, executed and dropped on large stacks.
 //!
-//! Expressions are evaluated by recursion, and operators ask each other for batches by recursion. A thread
-//! of the runtime that a statement came in on has 2 MiB of stack, which is enough for nearly all. The others
-//! are executed by threads of their own, which exist from the first of them on.
+//! Expressions are evaluated by recursion, and operators ask each other for batches by recursion. A thread of the runtime
+//! has 2 MiB of stack, which is enough for nearly all statements. The others are executed by separate threads, which are
+//! started when the first such statement comes.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -18,11 +18,11 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::thread::drop_apart;
 
-/// Levels of operators and expressions up to which any thread's stack suffices.
+/// Levels of operators and expressions up to which every thread's stack is large enough.
 const SHALLOW: usize = 100;
-/// Stack of a thread that executes deeper ones.
+/// Stack of a thread that executes deeper statements.
 const STACK_BYTES: usize = 256 << 20;
-/// Stack for what is recursive over a statement before it is planned.
+/// Stack for the recursion over a statement before it is planned.
 const ROOM_BYTES: usize = 128 << 20;
 
 /// A future that is polled with a large stack.
@@ -36,15 +36,15 @@ impl<T> Future for Roomy<'_, T> {
     }
 }
 
-/// What `work` returns, with a large stack.
+/// Runs `work` with a large stack.
 fn roomy<T>(work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(ROOM_BYTES / 2, ROOM_BYTES, work)
 }
 
-/// Whether `plan` nests too deeply for the stack of any thread.
+/// Whether `plan` nests too deeply for an ordinary thread's stack.
 ///
 /// # Errors
-/// If an operator does not tell its expressions.
+/// If an operator's expressions cannot be listed.
 pub(crate) fn is_deep(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     Ok(roomy(|| levels(plan))? > SHALLOW)
 }
@@ -67,10 +67,10 @@ fn levels_of(expr: &Arc<dyn PhysicalExpr>) -> usize {
     1 + children.into_iter().map(levels_of).max().unwrap_or(0)
 }
 
-/// What `start` starts, on threads with a large stack: it spawns all that executes the plan.
+/// Runs `start` on threads with a large stack. It spawns every task that executes the plan.
 ///
 /// # Errors
-/// Those of `start`, and if there are no threads to be had.
+/// Those of `start`, and if no thread can be started.
 pub(crate) fn execute_deep(
     start: impl FnOnce() -> Result<SendableRecordBatchStream>,
 ) -> Result<SendableRecordBatchStream> {

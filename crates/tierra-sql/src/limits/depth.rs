@@ -1,10 +1,10 @@
-//! How deeply a statement nests, from its tokens alone.
+//! How deeply a statement nests, computed from its tokens.
 //!
-//! The parser follows brackets by recursion and makes a chain of operators a tree as deep as the chain is
-//! long, which everything behind it walks, clones and drops by recursion. So the depth is bounded before
-//! there is a tree: each open bracket, and each operator before the innermost open one that is not done,
-//! may be a level. Commas and the keywords between clauses end a chain; AND and OR do too, for their own
-//! chains are balanced ([`super::balance`]). What is counted is never less than the depth of the tree.
+//! The parser follows brackets by recursion and makes a chain of operators a tree as deep as the chain is long.
+//! Everything after it walks, clones and drops that tree by recursion. So the depth is bounded before there is a tree.
+//! Each open bracket may be a level, and so may each unfinished operator before the innermost open one. Commas and the
+//! keywords between clauses end a chain. AND and OR end it too, because their own chains are balanced
+//! ([`super::balance`]). The count is never less than the depth of the tree.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
@@ -13,19 +13,19 @@ use super::LimitError;
 
 /// Levels of operators and brackets together.
 const LEVELS_MOST: usize = 1_200;
-/// Brackets, CASEs and subqueries within each other.
+/// Nested brackets, CASEs and subqueries.
 const BRACKETS_MOST: usize = 1_000;
-/// Calls of functions within each other: the planner names each, with all that is in it, at every level.
+/// Nested function calls: the planner names each call, with its arguments, at every level.
 const CALLS_MOST: usize = 250;
-/// Queries within each other, those in FROM among them.
+/// Nested queries, including those in FROM.
 const QUERIES_MOST: usize = 300;
-/// Subqueries of expressions within each other: the planner's work doubles with each.
+/// Nested subqueries of expressions: the planner's work doubles with each.
 const SUBQUERIES_MOST: usize = 14;
 /// Branches of CASE in one statement.
 const BRANCHES_MOST: usize = 20_000;
-/// Conditions that AND and OR join in one statement.
+/// Conditions joined by AND and OR in one statement.
 const CONDITIONS_MOST: usize = 20_000;
-/// Queries that UNION, EXCEPT and INTERSECT join in one statement.
+/// Queries joined by UNION, EXCEPT and INTERSECT in one statement.
 const SETS_MOST: usize = 1_000;
 /// Words that begin a statement within a statement.
 const PREFIXES_MOST: usize = 100;
@@ -34,31 +34,31 @@ const PREFIXES_MOST: usize = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Depth(usize);
 
-/// Conditions that count as a level: the optimizer makes a chain of them again.
+/// Conditions that count as one level: the optimizer makes a chain of them again.
 const CONDITIONS_A_LEVEL: usize = 10;
 
-/// Up to here everything recursive fits the stack of any thread.
+/// Up to this depth all recursion fits the stack of any thread.
 const SHALLOW: usize = 100;
 
-/// An open bracket and what stands in it so far.
+/// An open bracket and the tokens in it so far.
 #[derive(Default)]
 struct Frame {
     closing: Option<Token>,
-    /// Whether it is that of a call.
+    /// Whether it belongs to a call.
     is_call: bool,
     /// Whether a query that begins in it is an operand.
     is_operand: bool,
     /// The query that begins in it.
     query: Option<Subquery>,
-    /// Operators since the last comma or clause.
+    /// Operators since the last comma or keyword that begins a clause.
     operators: usize,
-    /// Those that take all that follows as an operand.
+    /// Operators whose operand is everything that follows.
     open_ended: usize,
-    /// BETWEENs whose AND is to come.
+    /// BETWEENs whose AND has not come yet.
     betweens: usize,
 }
 
-/// Where a query in brackets stands.
+/// The position of a query in brackets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Subquery {
     OfFrom,
@@ -66,10 +66,10 @@ enum Subquery {
 }
 
 impl Depth {
-    /// Of the statement that `tokens` are.
+    /// The depth of the statement in `tokens`.
     ///
     /// # Errors
-    /// If it goes beyond what is planned.
+    /// If it exceeds a limit of the planner.
     pub(crate) fn of(tokens: &[TokenWithSpan]) -> Result<Self, LimitError> {
         let mut counter = Counter::default();
         for TokenWithSpan { token, .. } in tokens {
@@ -77,12 +77,12 @@ impl Depth {
                 counter.see(token)?;
             }
         }
-        // A plan nests as deeply as queries and tables are many; conditions are a balanced tree for long.
+        // A plan nests with the number of queries and joins. Conditions stay a balanced tree up to a large number.
         let plan = counter.sets + counter.joins + counter.conditions / CONDITIONS_A_LEVEL;
         Ok(Self(counter.deepest.max(plan)))
     }
 
-    /// Whether any thread's stack suffices for what is recursive over the statement.
+    /// Whether any thread's stack is large enough for the recursion over the statement.
     pub(crate) fn is_shallow(self) -> bool {
         self.0 <= SHALLOW
     }
@@ -90,7 +90,7 @@ impl Depth {
 
 #[derive(Default)]
 struct Counter {
-    /// Around the innermost one.
+    /// The frames around the innermost one, `inner`.
     outer: Vec<Frame>,
     inner: Frame,
     /// Levels of the frames in `outer`.
@@ -98,12 +98,12 @@ struct Counter {
     deepest: usize,
     /// Calls among the open brackets.
     calls: usize,
-    /// Queries among them.
+    /// Queries among the open brackets.
     queries: usize,
-    /// Those of expressions.
+    /// Queries among them that belong to expressions.
     subqueries: usize,
     branches: usize,
-    /// Signs in a row.
+    /// Consecutive signs.
     signs: usize,
     conditions: usize,
     sets: usize,
@@ -112,22 +112,22 @@ struct Counter {
     before: Before,
 }
 
-/// What the token before says of the next.
+/// How the previous token determines the next one.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Before {
     #[default]
     Nothing,
     /// A word that follows is a name.
     Period,
-    /// `<` that follows begins a type within a type.
+    /// `<` that follows begins a nested type.
     TypeName,
     /// A bracket that follows holds arguments.
     Function,
     /// A bracket that follows holds a table.
     From,
-    /// A bracket has opened: a query may begin.
+    /// A bracket has opened: a query may begin here.
     Bracket,
-    /// A sign that follows is that of an operand with a sign.
+    /// A sign that follows belongs to an operand that already has a sign.
     Sign,
 }
 
@@ -189,7 +189,7 @@ impl Counter {
                 }
                 self.see_word(word)
             }
-            // All that they precede is theirs, conditions included.
+            // Their operand is everything that follows, including conditions.
             Token::Arrow | Token::Assignment | Token::RArrow | Token::Colon => {
                 self.inner.open_ended += 1;
                 self.check()
@@ -319,7 +319,6 @@ impl Counter {
         self.check()
     }
 
-    /// A bracket that opens is a level inside, and an access or a call outside.
     /// Opens a bracket that holds arguments, or elements.
     fn open_call(&mut self, closing: Token) -> Result<(), LimitError> {
         self.calls += 1;
@@ -329,6 +328,7 @@ impl Counter {
         Ok(())
     }
 
+    /// An opening bracket is a level inside it, and an access or a call outside.
     fn open(&mut self, closing: Option<Token>) -> Result<(), LimitError> {
         self.inner.operators += 1;
         let frame = Frame {
@@ -402,7 +402,7 @@ fn at_most(count: usize, most: usize, what: &'static str) -> Result<(), LimitErr
     }
 }
 
-/// Whether a bracket behind the word is one of its own, not of a call.
+/// Whether a bracket after the word belongs to the keyword and is not a call.
 fn precedes_brackets(keyword: Keyword) -> bool {
     matches!(
         keyword,
@@ -441,7 +441,7 @@ fn precedes_brackets(keyword: Keyword) -> bool {
     )
 }
 
-/// Whether a token stands for a value, or is no part of an expression.
+/// Whether a token is a value, or is not part of an expression.
 fn is_operand(token: &Token) -> bool {
     matches!(
         token,
@@ -492,7 +492,7 @@ mod tests {
             );
         }
         assert_eq!(depth(&format!("SELECT {}", sums(" + "))).ok(), None);
-        // Calls beside each other, and brackets that are none.
+        // Calls next to each other, and brackets that are not calls.
         assert!(depth(&format!("SELECT {}", vec!["f(a)"; 5_000].join(", "))).is_ok());
         let conditions = format!("{}a{}", "a IN (".repeat(500), ")".repeat(500));
         assert!(depth(&format!("SELECT {conditions}")).is_ok());

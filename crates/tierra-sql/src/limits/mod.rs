@@ -1,15 +1,15 @@
-//! What keeps a statement from taking the process down, however it is written.
+//! Limits that keep any statement from crashing the process.
 //!
 //! ```text
 //! tokens --> depth.rs: how deeply they nest; beyond the limits an error, before anything recursive
 //!   |        balance.rs: long chains of AND and OR become shallow trees
 //!   |        references.rs: how often its common table expressions are planned
 //!   v
-//! plan   --> thread.rs: on threads with a large stack, apart from the runtime
-//!            deep.rs: execution of what nests, on such threads as well
+//! plan   --> thread.rs: on threads with a large stack, not on those of the runtime
+//!            deep.rs: deeply nested plans are executed on such threads as well
 //! ```
-//! The invariant: all that is recursive over a statement, from the parser to the last drop of its plan,
-//! runs where its stack is known to suffice.
+//! Invariant: all recursion over a statement, from the parser to the last drop of its plan, runs on a stack that is known
+//! to be large enough.
 
 mod balance;
 mod deep;
@@ -27,22 +27,22 @@ pub(crate) use thread::apart;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// It nests more deeply than a planner follows.
+    /// It nests more deeply than the planner allows.
     #[error(
         "the statement nests {what} more than {most} deep; write it flatter, or store parts of it in tables"
     )]
     TooDeep {
         /// What nests.
         what: &'static str,
-        /// How deeply it may.
+        /// The limit.
         most: usize,
     },
-    /// It has more of something than a planner looks at.
+    /// It has more of something than the planner allows.
     #[error("the statement has more than {most} {what}; divide it, or store parts of it in tables")]
     TooMany {
-        /// Of what.
+        /// The things counted.
         what: &'static str,
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
 }

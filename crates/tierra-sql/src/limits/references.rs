@@ -1,8 +1,8 @@
-//! How many tables a statement joins, and how many it reads when each common table expression is planned
-//! wherever it is named.
+//! The number of tables that a statement joins, and that it reads when each common table expression is planned at every
+//! reference.
 //!
-//! `WITH a AS (..), b AS (SELECT .. FROM a, a), c AS (.. FROM b, b) ..` doubles with each line: thirty of
-//! them would be a plan of a billion operators.
+//! `WITH a AS (..), b AS (SELECT .. FROM a, a), c AS (.. FROM b, b) ..` doubles with each line: thirty lines would make
+//! a plan of a billion operators.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -14,14 +14,14 @@ use datafusion::sql::sqlparser::ast::{
 use super::LimitError;
 use crate::names::{identifier, single_name};
 
-/// Tables, each as often as it is read.
+/// Tables of a statement, counted once per reference.
 const REFERENCES_MOST: usize = 2_000;
 /// Common table expressions of one WITH: each is planned with all names before it.
 const COMMON_MOST: usize = 1_000;
-/// Joins of one statement: the optimizer looks at each more often than once for each other.
+/// Joins of one statement: the optimizer's work per join grows faster than the number of joins.
 const JOINS_MOST: usize = 150;
 
-/// Refuses a statement that reads too many.
+/// Refuses a statement with too many references, common table expressions or joins.
 ///
 /// # Errors
 /// [`LimitError::TooMany`].
@@ -40,11 +40,11 @@ pub(crate) fn check_references(statement: &impl Visit) -> Result<(), LimitError>
 #[derive(Default)]
 struct Scope {
     references: usize,
-    /// What it names of its own, as soon as that was visited.
+    /// The number of tables behind each of its own names, known once the name's query was visited.
     weights: HashMap<String, usize>,
-    /// The name of a common table expression that this query is.
+    /// The name of the common table expression that this query defines.
     named: Option<String>,
-    /// Names of the common table expressions to come, the next one last.
+    /// Names of the common table expressions not visited yet, the next one last.
     to_come: Vec<(*const Query, String)>,
 }
 
@@ -79,7 +79,7 @@ impl Count {
     }
 }
 
-/// The SELECTs of a query that others may be joined with by UNION and the like.
+/// The SELECTs of a query, including those joined by UNION and other set operations.
 fn selects(query: &Query) -> Vec<&Select> {
     let mut found = Vec::new();
     let mut open = vec![query.body.as_ref()];
@@ -190,7 +190,7 @@ mod tests {
             "SELECT 1 FROM {}",
             cross.join(" CROSS JOIN ")
         )));
-        // Names of subqueries end with them.
+        // The names of a subquery end with it.
         assert!(is_allowed(&format!(
             "WITH {} SELECT 1 FROM ({}) x, c9",
             "c9 AS (SELECT 1 FROM t)",

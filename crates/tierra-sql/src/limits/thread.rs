@@ -1,8 +1,8 @@
-//! Threads that plan: with a stack for what nests, and apart from the runtime's threads.
+//! Planning threads: they have a large stack and are not those of the runtime.
 //!
-//! Planning does not yield, and may take seconds. On a thread of its own it keeps no worker of the runtime,
-//! so that Ctrl-C is heard. Where the statement is given up, the thread finishes what it is at, whose
-//! length [`super::Depth`] bounds, and waits for another one.
+//! Planning does not yield and may take seconds. On a separate thread it blocks no worker of the runtime, so that Ctrl-C
+//! is handled. If the statement is cancelled, the thread finishes its current work, whose length [`super::Depth`]
+//! bounds, and waits for the next statement.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,10 +16,10 @@ use datafusion::error::{DataFusionError, Result};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// Bytes of a planning thread's stack: what [`super::Depth`] lets pass, with room to spare. Pages that are
-/// not touched are not there.
+/// Stack of a planning thread in bytes: enough for every statement that [`super::Depth`] accepts, with a margin. Pages
+/// that are not touched take no memory.
 pub(super) const STACK_BYTES: usize = 512 << 20;
-/// For so long a thread waits for its next statement.
+/// How long a thread waits for its next statement.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -27,10 +27,10 @@ type Work = Box<dyn FnOnce() + Send>;
 /// Threads that wait for work.
 static IDLE: Mutex<Vec<(ThreadId, Sender<Work>)>> = Mutex::new(Vec::new());
 
-/// What `work` yields, computed on a thread with a large stack. It panics where `work` does.
+/// Runs `work` on a thread with a large stack and returns its result. It panics if `work` does.
 ///
 /// # Errors
-/// If there is no thread to be had.
+/// If no thread can be started.
 pub(crate) async fn apart<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T> {
@@ -40,7 +40,7 @@ pub(crate) async fn apart<T: Send + 'static>(
     let (send, receive) = oneshot::channel();
     run(Box::new(move || {
         let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)));
-        // If the statement was given up, the result is dropped here, where there is room.
+        // If the statement was cancelled, the result is dropped here, on the large stack.
         let _ = send.send(done);
     }))?;
     let done: Result<std::result::Result<T, Box<dyn Any + Send>>, _> = receive.await;
@@ -55,15 +55,15 @@ pub(crate) async fn apart<T: Send + 'static>(
 
 /// Drops `what` on a thread with a large stack.
 pub(super) fn drop_apart(what: impl Send + 'static) {
-    // Without a thread it is dropped here.
+    // If no thread can be started, it is dropped here.
     let _ = run(Box::new(move || drop(what)));
 }
 
-/// Runs `work` on a thread that waits for some, or on a new one.
+/// Runs `work` on an idle thread, or on a new one.
 fn run(work: Work) -> Result<()> {
     let idle = lock_idle().pop();
     if let Some((_, idle)) = idle {
-        // It is no longer in the list, so it waits until this comes.
+        // The thread is no longer in the list, so it waits for this work.
         return idle
             .send(work)
             .map_err(|_| exec_datafusion_err!("a planning thread has ended"));
@@ -81,7 +81,7 @@ fn run(work: Work) -> Result<()> {
         .map_err(DataFusionError::IoError)
 }
 
-/// The next statement's work, if it comes in time.
+/// The work of the next statement, if it comes in time.
 fn wait_for_more() -> Option<Work> {
     let (send, receive) = channel();
     let me = std::thread::current().id();
@@ -96,7 +96,7 @@ fn wait_for_more() -> Option<Work> {
             idle.swap_remove(place);
             None
         }
-        // Somebody has just taken it out, to send something.
+        // Another thread has just taken the sender to send work.
         None => {
             drop(idle);
             receive.recv().ok()

@@ -1,8 +1,8 @@
-//! `x = ANY(array)` where the array is not known yet, or differs from row to row.
+//! `x = ANY(array)` if the array is not known yet, or differs from row to row.
 //!
-//! [`super::settle_quantified`] writes the comparison as a binary operator, which is planned here: a
-//! parameter takes the type of lists of x, so that a statement can be prepared, and bound with one
-//! array. Once the array is a constant, the call becomes an [`InSet`].
+//! [`super::settle_quantified`] writes the comparison as a binary operator, which is planned here. A parameter gets the
+//! type of a list of x's type, so that a statement can be prepared and bound with one array. Once the array is a
+//! constant, the call becomes an [`InSet`].
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use super::in_set::InSet;
 use super::items::{List, are_comparable};
 
-/// The operator that stands for `= ANY` until it is planned.
+/// The operator for `= ANY` until it is planned.
 pub(super) const OPERATOR: &str = "= ANY";
 const NAME: &str = "tierra_any";
 
@@ -52,8 +52,8 @@ pub(super) fn list_of(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item, true)))
 }
 
-/// A parameter that nobody gave a type is a list of what it is compared with; one that is cast has the
-/// type that it is cast to.
+/// A parameter without a type becomes a list of the compared value's type. A parameter under a cast gets the cast's
+/// type.
 fn typed_parameter(list: Expr, compared: &Expr, schema: &DFSchema) -> Result<Expr> {
     let typed = |id: String, ty: DataType| {
         let field = Arc::new(Field::new("", ty, true));
@@ -188,7 +188,7 @@ impl ScalarUDFImpl for AnyOf {
     }
 }
 
-/// Each value in the list of its row.
+/// Compares each value with the list of its row.
 fn row_by_row(values: &ArrayRef, lists: &ArrayRef) -> Result<BooleanArray> {
     let mut found = BooleanBuilder::with_capacity(values.len());
     for row in 0..values.len() {

@@ -16,7 +16,7 @@ use super::written::{MAKE_ARRAY, marked};
 use crate::error::{PreparedError, SqlError};
 use crate::{rules, types};
 
-/// Characters of an argument that an error quotes.
+/// The most characters of an argument that an error quotes.
 const QUOTED: usize = 60;
 
 /// The parameter that a list is bound to.
@@ -24,7 +24,7 @@ pub(crate) struct ListParameter<'a> {
     pub(crate) statement: &'a str,
     /// From 1.
     pub(crate) number: usize,
-    /// Of an item.
+    /// The type of an item.
     pub(crate) item: &'a DataType,
 }
 
@@ -42,8 +42,8 @@ impl ListParameter<'_> {
         })
     }
 
-    /// `argument` as a list of the parameter's type. `lists` are those taken out of the statement;
-    /// `constant` evaluates what is no list of literals.
+    /// `argument` as a list of the parameter's type. `lists` are those taken out of the statement. `constant` evaluates
+    /// arguments that are not lists of literals.
     pub(crate) fn bind(
         &self,
         argument: Expr,
@@ -75,8 +75,7 @@ impl ListParameter<'_> {
         Ok(SingleRowListArrayBuilder::new(values).build_list_scalar())
     }
 
-    /// The items of an array that is written out, each assigned as if it stood alone: a number with a
-    /// point counts digit by digit.
+    /// The items of an array literal, each assigned as if it stood alone: a number with a point counts digit by digit.
     fn items(
         &self,
         mut call: ScalarFunction,
@@ -103,7 +102,7 @@ impl ListParameter<'_> {
     }
 }
 
-/// The list that a mark in an array stands for.
+/// The list that a mark in an array refers to.
 fn long_list<'a>(call: &ScalarFunction, lists: &'a [Arc<List>]) -> Option<&'a Arc<List>> {
     match call.args.as_slice() {
         [Expr::Literal(ScalarValue::Utf8(Some(text)), _)] => lists.get(marked(text)?),
@@ -111,7 +110,7 @@ fn long_list<'a>(call: &ScalarFunction, lists: &'a [Arc<List>]) -> Option<&'a Ar
     }
 }
 
-/// `argument` with the list in it that was taken out of the statement, for a parameter of whatever type.
+/// `argument` with its mark replaced by the list taken out of the statement, for a parameter of any type.
 pub(crate) fn unfolded(argument: Expr, lists: &[Arc<List>]) -> Expr {
     let list = match &argument {
         Expr::ScalarFunction(call) if call.func.name() == MAKE_ARRAY => long_list(call, lists),
@@ -127,7 +126,7 @@ pub(crate) fn unfolded(argument: Expr, lists: &[Arc<List>]) -> Expr {
     Expr::Literal(array, None)
 }
 
-/// The items of `list` as values of type `to`; what is none of it, in words, where one cannot be.
+/// The items of `list` as values of type `to`. The error describes what cannot be assigned.
 pub(crate) fn assigned(list: &List, to: &DataType) -> Result<ArrayRef, String> {
     let (values, from) = (&list.values, list.values.data_type());
     if from == to {
@@ -140,7 +139,7 @@ pub(crate) fn assigned(list: &List, to: &DataType) -> Result<ArrayRef, String> {
         return Err(format!("a list of {}", types::name_of(from)));
     }
     let refused = |array: &ArrayRef| {
-        // The first that is none of the type any more.
+        // The first item that the cast loses.
         let cast = cast(array, to, false).ok();
         let lost = |row: &usize| {
             let is_lost = |cast: &ArrayRef| cast.is_null(*row);
@@ -171,7 +170,7 @@ fn is_assigned(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Numbers without what is behind their points, where `to` has no place for it: half away from zero.
+/// Numbers rounded to integers if `to` is an integer type: half away from zero.
 fn rounded(list: &List, to: &DataType) -> Result<ArrayRef, arrow::error::ArrowError> {
     let values = &list.values;
     if !to.is_integer() {

@@ -1,6 +1,6 @@
 //! `x = ANY(list)` as one function call on one array.
 //!
-//! A scan reads the values as one set; anywhere else the call evaluates like the list it stands for.
+//! A scan reads the values as one set. Elsewhere the call evaluates as the list would.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -25,15 +25,15 @@ pub(crate) struct InSet {
     name: String,
     list: Arc<List>,
     signature: Signature,
-    /// The list as a set of the column's type, once a scan has asked for it.
+    /// The list as a set of the column's type, after a scan has asked for it.
     set: OnceLock<(DataType, ListSet)>,
-    /// The list as an expression on column 0, once it was evaluated.
+    /// The list as an expression on column 0, after the first evaluation.
     evaluated: OnceLock<(DataType, Evaluated)>,
 }
 
 #[derive(Debug, Clone)]
 struct Evaluated {
-    /// `None` where no value equals an item.
+    /// `None` if no value can equal an item.
     list: Option<Arc<InListExpr>>,
     has_null: bool,
 }
@@ -57,7 +57,7 @@ impl InSet {
             return Ok(set.clone());
         }
         let set = self.list.set(ty)?;
-        // Another thread may have been first, with the same set.
+        // Another thread may have set it first, to the same set.
         let _ = self.set.set((ty.clone(), set.clone()));
         Ok(set)
     }
@@ -81,7 +81,7 @@ impl InSet {
         Ok(evaluated)
     }
 
-    /// For each of `values` whether the list holds it.
+    /// For each of `values`, whether the list contains it.
     pub(super) fn holds(&self, values: ArrayRef) -> Result<BooleanArray> {
         let rows = values.len();
         if self.list.len() == 0 {
@@ -160,7 +160,7 @@ impl ScalarUDFImpl for InSet {
     }
 }
 
-// Two sets are the same function if they have the same list; the caches do not count.
+// Sets with the same list are equal; the caches do not count.
 impl PartialEq for InSet {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name && (Arc::ptr_eq(&self.list, &other.list) || self.list == other.list)

@@ -1,4 +1,4 @@
-//! A list, and its items as values of the type that they are compared with.
+//! A list, and its items as values of the type they are compared with.
 
 use std::sync::Arc;
 
@@ -14,35 +14,35 @@ use tierra_engine::canonical_double;
 
 use crate::rules::exactly;
 
-/// Where a list's values come from, which decides what they can be compared with.
+/// The source of a list's values. It decides which types they can be compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Integers written in the statement, as BIGINT.
     Integers,
-    /// Numbers written in the statement one of which has a point, as the texts they are.
+    /// Numbers written in the statement, at least one with a point, as text.
     Numbers,
-    /// Texts written in the statement, which other types may read.
+    /// Strings written in the statement, which can be cast to other types.
     Texts,
     /// Values of the array's type.
     Typed,
 }
 
-/// A list of values, as it was written or bound.
+/// A list of values, written in a statement or bound.
 #[derive(Debug, Clone)]
 pub(crate) struct List {
     pub(super) kind: Kind,
     pub(super) values: ArrayRef,
 }
 
-/// The values of a list that values of some type can equal.
+/// The values of a list that values of a certain type can equal.
 pub(crate) struct Items {
-    /// Without NULL.
+    /// The values without NULL.
     pub(crate) values: ArrayRef,
     pub(crate) has_null: bool,
 }
 
 impl List {
-    /// A list of values that have a type.
+    /// A list of values with a type.
     pub(crate) fn typed(values: ArrayRef) -> Self {
         Self {
             kind: Kind::Typed,
@@ -62,7 +62,7 @@ impl List {
         &self.values
     }
 
-    /// Whether its values and those of type `ty` are compared without a cast by hand.
+    /// Whether its values can be compared with type `ty` without an explicit cast.
     pub(crate) fn is_comparable(&self, ty: &DataType) -> bool {
         use DataType::{Date32, Decimal128, Float64, Int32, Int64, Timestamp};
         match self.kind {
@@ -74,15 +74,15 @@ impl List {
         }
     }
 
-    /// The items that a value of type `ty` can equal, as values of it.
+    /// The items that a value of type `ty` can equal, as values of that type.
     ///
     /// # Errors
-    /// If a text does not read as the type.
+    /// If a string cannot be parsed as the type.
     pub(crate) fn items(&self, ty: &DataType) -> Result<Items, ArrowError> {
         let has_null = self.values.null_count() > 0;
         let values = match self.kind {
             Kind::Numbers => of_numbers(self.values.as_string(), ty)?,
-            // A text that is no date is an error, as it is in a comparison.
+            // A string that is not a date is an error, as in a comparison.
             Kind::Texts => cast(&self.values, ty, true)?,
             Kind::Integers | Kind::Typed => equal_values(&self.values, ty)?,
         };
@@ -125,7 +125,7 @@ pub(super) fn cast(
     cast_with_options(values, ty, &options)
 }
 
-/// `values` as values of type `ty`, NULL where none of them is equal.
+/// `values` as values of type `ty`; NULL if no value of the type is equal.
 fn equal_values(values: &ArrayRef, ty: &DataType) -> Result<ArrayRef, ArrowError> {
     let from = values.data_type();
     if from == ty {
@@ -135,7 +135,7 @@ fn equal_values(values: &ArrayRef, ty: &DataType) -> Result<ArrayRef, ArrowError
         return Ok(new_null_array(ty, values.len()));
     }
     let converted = cast(values, ty, false)?;
-    // Doubles are compared as doubles with everything; texts lose nothing.
+    // Every type is compared with doubles as double. A cast to text loses nothing.
     if *ty == DataType::Float64 || is_text(ty) {
         return Ok(converted);
     }
@@ -148,7 +148,7 @@ fn not(mask: &BooleanArray) -> BooleanArray {
     BooleanArray::new(!mask.values(), mask.nulls().cloned())
 }
 
-/// Numbers as they are written as values of type `ty`, NULL where none is equal.
+/// Numbers as written, as values of type `ty`; NULL if no value of the type is equal.
 fn of_numbers(texts: &StringArray, ty: &DataType) -> Result<ArrayRef, ArrowError> {
     let exact = |precision: u8, scale: u8| {
         let texts = texts.iter();
@@ -184,7 +184,7 @@ pub(super) fn is_text(ty: &DataType) -> bool {
     )
 }
 
-/// Whether values of the two types are compared without a cast by hand.
+/// Whether values of the two types can be compared without an explicit cast.
 pub(super) fn are_comparable(a: &DataType, b: &DataType) -> bool {
     let is_time = |ty: &DataType| matches!(ty, DataType::Date32 | DataType::Timestamp(_, None));
     a == b

@@ -1,16 +1,15 @@
-//! Lists of values that stay one array: from the statement's text, or from whoever binds them, to the
-//! lookup in a dictionary.
+//! Lists of values that stay one array, from the statement's text or a bound parameter to the lookup in a dictionary.
 //!
 //! ```text
 //! IN (long list), = ANY(ARRAY[long list]) --> written.rs: taken out of the text --+
 //! EXECUTE q(ARRAY[..]), arrays bound by a program --> bind.rs: assigned -----------+--> List --> InSet
 //! = ANY($1), <> ALL($1) -------------------> any.rs: AnyOf, until $1 is known -----+
 //! ```
-//! The planner visits every expression many times; thousands of literals would cost it hundreds of
-//! milliseconds. It sees a list as one function call, [`InSet`], which a scan reads as a set.
+//! The planner visits every expression many times, so thousands of literals would cost it hundreds of milliseconds. It
+//! sees a list as one function call, [`InSet`], which a scan reads as a set.
 //!
-//! The invariant: whatever way a list takes, `x = ANY(list)` is what SQL says: true where an item equals
-//! x, else unknown where x or an item is NULL, else false; false for an empty list, even of NULL.
+//! Invariant: for every list, `x = ANY(list)` is what SQL says. It is true if an item equals x. Otherwise it is
+//! unknown if x or an item is NULL, and else false. For an empty list it is false, even if x is NULL.
 
 mod any;
 mod bind;
@@ -31,7 +30,7 @@ pub(crate) use written::{
     array_items, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
 };
 
-/// A session that plans `= ANY(..)` and `<> ALL(..)` as this module says.
+/// Adds the planning of `= ANY(..)` and `<> ALL(..)` to a session.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder
         .expr_planners()

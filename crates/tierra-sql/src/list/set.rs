@@ -1,4 +1,4 @@
-//! A list as the set of values that a filter on a column takes.
+//! A list as the set of values of a column's filter.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use super::items::{Items, List};
 /// A list as a set of values.
 #[derive(Debug, Clone)]
 pub(crate) struct ListSet {
-    /// Those that a value of the column can equal.
+    /// The values that a value of the column can equal.
     pub(crate) values: Arc<ValueSet>,
-    /// Whether the list has no item at all.
+    /// Whether the list has no items.
     pub(crate) is_empty: bool,
     pub(crate) has_null: bool,
 }
@@ -34,7 +34,7 @@ impl List {
     }
 }
 
-/// The set of values without NULL. Nearly all lists are of types that need not be boxed one by one.
+/// The set of values without NULL. Nearly all lists have types whose values need not be boxed one by one.
 fn value_set(values: &ArrayRef) -> Result<ValueSet> {
     let ty = LogicalType::of_arrow(values.data_type());
     let ordinals = match values.data_type() {

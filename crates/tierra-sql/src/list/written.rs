@@ -1,9 +1,8 @@
 //! Lists in the text of a statement.
 //!
-//! At the level of tokens a list of literals costs next to nothing, so that is where long ones are
-//! recognised and replaced by a mark, for which the parsed statement gets a call of an
-//! [`InSet`](super::InSet). What is left of `= ANY(..)` and `<> ALL(..)` becomes IN where the array is
-//! written out, and else an operator that [`super::any`] plans.
+//! A list of literals costs almost nothing as tokens. So long lists are recognised there and replaced by a mark. In the
+//! parsed statement the mark becomes a call of an [`InSet`](super::InSet). The other `= ANY(..)` and `<> ALL(..)` become
+//! IN if the array is written out, and otherwise an operator that [`super::any`] plans.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -18,19 +17,19 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::any;
 use super::items::{Kind, List};
 
-/// Lists shorter than this are left to the planner.
+/// The planner handles lists shorter than this.
 const LONG_LIST: usize = 64;
-/// Begins the literal that stands for a list; no text a user types contains it.
+/// The prefix of the literal that stands for a list; no text that a user types contains it.
 const MARK: &str = "\u{1}tierra_list_";
 /// The function that makes an array of its arguments.
 pub(super) const MAKE_ARRAY: &str = "make_array";
 
-/// The name of the function that a long list becomes.
+/// The name of the function for a long list.
 pub(crate) fn set_name(number: usize) -> String {
     format!("tierra_in_set_{number}")
 }
 
-/// Which list a text stands for, if it is a mark.
+/// The number of the list that a text stands for, if it is a mark.
 pub(super) fn marked(text: &str) -> Option<usize> {
     text.strip_prefix(MARK)?.parse().ok()
 }
@@ -40,7 +39,7 @@ pub(crate) fn take_long_lists(tokens: &[TokenWithSpan]) -> (Vec<TokenWithSpan>, 
     let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len().min(1024));
     let mut lists = Vec::new();
     let mut at = 0;
-    // Whether a parenthesis that opens now opens a list.
+    // Whether a parenthesis at this token opens a list.
     let mut announced = false;
     while at < tokens.len() {
         let token = &tokens[at];
@@ -81,8 +80,8 @@ fn announces(token: &Token) -> bool {
     }
 }
 
-/// The literals from `at` up to the closing token, whose place is returned; `None` where there is
-/// anything but numbers and NULL, or anything but strings and NULL.
+/// The literals from `at` to the closing token, and the index of that token; `None` if there is anything but numbers and
+/// NULL, or anything but strings and NULL.
 fn literals(tokens: &[TokenWithSpan], at: usize, closing: &Token) -> Option<(List, usize)> {
     let mut numbers: Vec<Option<(bool, &str)>> = Vec::new();
     let mut texts: Vec<Option<&str>> = Vec::new();
@@ -115,7 +114,7 @@ fn literals(tokens: &[TokenWithSpan], at: usize, closing: &Token) -> Option<(Lis
                     && word.keyword == Keyword::NULL
                     && word.quote_style.is_none() =>
             {
-                // Until the first value nobody knows of what.
+                // NULLs before the first value may be in a list of numbers or of strings.
                 numbers.push(None);
                 texts.push(None);
                 nulls += 1;
@@ -139,7 +138,7 @@ fn literals(tokens: &[TokenWithSpan], at: usize, closing: &Token) -> Option<(Lis
     None
 }
 
-/// Signs and digits as integers, or as they are if one has a point.
+/// Signs and digits as integers, or as text if one has a point.
 fn of_numbers(numbers: &[Option<(bool, &str)>]) -> Option<List> {
     if numbers
         .iter()
@@ -172,8 +171,8 @@ fn of_numbers(numbers: &[Option<(bool, &str)>]) -> Option<List> {
     })
 }
 
-/// Turns `x IN ('mark')`, `x = ANY(['mark'])` and `x <> ALL(['mark'])` into calls of the sets'
-/// functions; how many marks that were.
+/// Turns `x IN ('mark')`, `x = ANY(['mark'])` and `x <> ALL(['mark'])` into calls of the sets' functions. Returns the
+/// number of marks.
 pub(crate) fn replace_lists(statement: &mut ast::Statement) -> usize {
     let mut calls = CallSets::default();
     let _ = statement.visit(&mut calls);
@@ -205,7 +204,7 @@ impl VisitorMut for CallSets {
     }
 }
 
-/// The list that a mark alone stands for.
+/// The list of a mark that is the only item.
 fn mark_in(items: &[&Expr]) -> Option<usize> {
     match items {
         [
@@ -218,13 +217,12 @@ fn mark_in(items: &[&Expr]) -> Option<usize> {
     }
 }
 
-/// The long list that an argument of EXECUTE stands for.
+/// The long list of an argument of EXECUTE.
 pub(crate) fn marked_array(argument: &Expr) -> Option<usize> {
     mark_in(&array_items(argument)?)
 }
 
-/// Of `= ANY(..)` and `<> ALL(..)`: the items where the array is written out, and whether it is the
-/// latter.
+/// For `= ANY(..)` and `<> ALL(..)`: the items if the array is written out, and whether it is `<> ALL(..)`.
 fn quantified(expr: &Expr) -> Option<(Option<Vec<&Expr>>, bool)> {
     let (right, negated) = match expr {
         Expr::AnyOp {
@@ -270,7 +268,7 @@ pub(crate) fn array_items(array: &Expr) -> Option<Vec<&Expr>> {
     }
 }
 
-/// What is compared with a list.
+/// The left side of a comparison with a list.
 fn take_compared(expr: &mut Expr) -> Option<Expr> {
     let (Expr::InList { expr: value, .. }
     | Expr::AnyOp { left: value, .. }
@@ -289,8 +287,8 @@ fn negation(expr: Expr) -> Expr {
     }))
 }
 
-/// Makes `= ANY(..)` and `<> ALL(..)` of arrays what the planner has words for: `IN`, or the operator
-/// that [`any`] plans. Comparisons with subqueries are the planner's.
+/// Rewrites `= ANY(..)` and `<> ALL(..)` of arrays as `IN`, or as the operator that [`any`] plans. Comparisons with
+/// subqueries stay with the planner.
 pub(crate) fn settle_quantified(part: &mut impl VisitMut) {
     let _ = part.visit(&mut Settle);
 }

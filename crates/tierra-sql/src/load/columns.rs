@@ -1,4 +1,4 @@
-//! Which column of a file is which column of a table.
+//! Maps the columns of a file to the columns of a table.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use arrow::datatypes::{Schema, SchemaRef};
 use super::error::LoadError;
 use crate::types::conform;
 
-/// For each column of `table` its place in a file with columns `names`: the one of exactly its name,
-/// else the one whose name differs in case only.
+/// For each column of `table`, its index in a file with columns `names`: the column with exactly its name, else the one
+/// whose name differs only in case.
 pub(super) fn matched(
     file: &Path,
     names: &[String],
@@ -33,7 +33,7 @@ pub(super) fn matched(
     places.collect()
 }
 
-/// `batch` as rows of the table, columns taken from `places`.
+/// `batch` as rows of the table, with the columns at `places`.
 pub(super) fn converted(
     file: &Path,
     batch: &RecordBatch,

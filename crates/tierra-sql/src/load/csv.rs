@@ -1,8 +1,8 @@
-//! CSV with a header: records parsed into columns by one thread while another loads them.
+//! CSV with a header: one thread parses records into columns while another loads them.
 //!
-//! An empty field is NULL. In quotes it is the empty string of a VARCHAR, as PostgreSQL has it; the
-//! other types have no empty value, so there it is NULL as well. Where the table is new, its types
-//! are those that every record of a sample at the beginning of the file fits.
+//! An empty field is NULL. In quotes it is the empty string of a VARCHAR, as in PostgreSQL; other types have no empty
+//! value, so there it is NULL as well. If the table is new, its types are the narrowest ones that fit every record of a
+//! sample at the beginning of the file.
 
 use std::str::Utf8Error;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::types::logical_type;
 const SAMPLE_RECORDS: usize = 10_000;
 /// Rows of a batch, at most.
 const BATCH_ROWS: usize = 1 << 14;
-/// Bytes of fields after which a batch ends, however few its rows are: a few batches are in memory at a time.
+/// Bytes of fields after which a batch ends, even if it has few rows: several batches are in memory at a time.
 const BATCH_BYTES: usize = 4 << 20;
-/// Batches that the parser may be ahead.
+/// Batches by which the parser may be ahead.
 const QUEUE: usize = 4;
-/// What other files have between fields.
+/// The separators of other files.
 const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
-/// Characters of a bad field that the error shows.
+/// The most characters of a bad field that an error shows.
 const SHOWN: usize = 80;
 
 type Message = Result<(RecordBatch, u64), LoadError>;
@@ -53,7 +53,7 @@ pub(super) fn load(
         scope.spawn(move || {
             let mut emit = |batch, bytes| send.send(Ok((batch, bytes))).is_ok();
             if let Err(error) = parse(source, file, delimiter, names, &places, &schema, &mut emit) {
-                // A receiver that is gone has an error of its own.
+                // If the receiver is gone, it has reported an error of its own.
                 let _ = send.send(Err(error));
             }
         });
@@ -65,7 +65,7 @@ pub(super) fn load(
     })
 }
 
-/// A file that is being read, and what errors about it have to name.
+/// A file that is being read, and the names that its errors use.
 struct Reader<'a> {
     source: &'a Source<'a>,
     names: &'a [String],
@@ -74,7 +74,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Before the header if there are no `names` yet, else behind it.
+    /// Opens the file before the header if `names` is empty, else after it.
     fn open(
         source: &'a Source<'a>,
         file: &SharedFile,
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// Reads the next record, whatever its number of fields.
+    /// Reads the next record, with any number of fields.
     fn next_record(&mut self) -> Result<bool, LoadError> {
         self.records
             .read(&mut self.record)
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
             })
     }
 
-    /// Reads the next record, which has a field for each of the names.
+    /// Reads the next record, which must have one field per name.
     fn next_row(&mut self) -> Result<bool, LoadError> {
         let found = self.next_record()?;
         if found && self.record.len() != self.names.len() {
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The names that the first record gives the columns.
+/// The column names in the first record.
 pub(super) fn header(
     source: &Source<'_>,
     file: &SharedFile,
@@ -149,7 +149,7 @@ pub(super) fn header(
             .map_err(|error| reader.bad_field(place, not_utf8(name.bytes, &error)))?;
         names.push(name.trim().to_string());
     }
-    // One name that looks like several: the columns of nobody.
+    // A single name that contains another separator: the file has another delimiter.
     if let ([name], false) = (names.as_slice(), reader.record.field(0).quoted)
         && let Some(other) = name.chars().find(|c| SEPARATORS.contains(c))
     {
@@ -193,7 +193,7 @@ pub(super) fn inferred(
     })
 }
 
-/// What is wrong with a field that is no value of its column.
+/// Why a field is not a value of its column.
 fn explained(bad: BadField, field: &[u8], ty: LogicalType) -> String {
     match bad {
         BadField::Null if ty == LogicalType::Varchar => {
@@ -214,7 +214,7 @@ fn not_utf8(field: &[u8], error: &Utf8Error) -> String {
     )
 }
 
-/// The beginning of a field; bytes that are no UTF-8 are replaced.
+/// The beginning of a field; invalid UTF-8 is replaced.
 fn shown(field: &[u8]) -> String {
     let mut value = String::from_utf8_lossy(field).into_owned();
     if let Some((end, _)) = value.char_indices().nth(SHOWN) {
@@ -224,8 +224,8 @@ fn shown(field: &[u8]) -> String {
     value
 }
 
-/// Parse every record into batches of the table's columns; `places` says which field each is. `emit` takes them, each
-/// with the bytes of the file up to its end, and says whether more are wanted.
+/// Parses every record into batches of the table's columns; `places` gives the field of each column. `emit` takes each batch
+/// with its end in the file in bytes, and returns whether to continue.
 pub(super) fn parse(
     source: &Source<'_>,
     file: &SharedFile,
@@ -261,7 +261,7 @@ pub(super) fn parse(
             return Ok(());
         }
         let arrays: Vec<ArrayRef> = builders.iter_mut().map(FieldBuilder::finish).collect();
-        // A query may count rows and want no column.
+        // A query that only counts rows reads no column.
         let counted = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &counted)
             .map_err(|error| source.damaged(error))?;

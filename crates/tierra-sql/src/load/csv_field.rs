@@ -1,5 +1,5 @@
-//! Fields of a CSV file as values: parsed strictly, so that what does not fit is an error and never
-//! rounded, wrapped or made NULL.
+//! Fields of a CSV file as values. Parsing is strict: a field that does not fit is an error. It is never rounded, wrapped
+//! or made NULL.
 
 use std::str::Utf8Error;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use tierra_engine::canonical_double;
 
 use super::csv_records::Field;
 
-/// Why a field is no value of its column.
+/// Why a field is not a value of its column.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BadField {
-    /// NULL where there must be a value.
+    /// NULL in a NOT NULL column.
     Null,
-    /// Its bytes are no text.
+    /// Its bytes are not UTF-8.
     NotUtf8(Utf8Error),
-    /// Its text is none of the type's values, or would have to be changed to become one.
+    /// Its text is not a value of the type, or would have to be changed to become one.
     Value,
 }
 
@@ -66,7 +66,7 @@ impl FieldBuilder {
         }
     }
 
-    /// Add a field; empty is NULL, but the empty string in quotes where the type has one.
+    /// Adds a field. An empty field is NULL, but a quoted one is the empty string if the type has one.
     pub(super) fn append(&mut self, field: Field<'_>, nullable: bool) -> Result<(), BadField> {
         let empty_string = field.quoted && matches!(self, Self::Varchar(_));
         if field.bytes.is_empty() && !empty_string {
@@ -118,7 +118,7 @@ impl FieldBuilder {
         }
     }
 
-    /// The fields so far as an array; the builder starts anew.
+    /// The fields so far as an array; the builder becomes empty.
     pub(super) fn finish(&mut self) -> ArrayRef {
         match self {
             Self::Boolean(values) => Arc::new(values.finish()),
@@ -148,8 +148,7 @@ fn date(text: &str) -> Option<i32> {
     if shape { Date32Type::parse(text) } else { None }
 }
 
-/// `YYYY-MM-DD hh:mm:ss[.ffffff]`, or a date alone; digits beyond microseconds are refused unless
-/// they are zeros.
+/// `YYYY-MM-DD hh:mm:ss[.ffffff]`, or a date alone. Digits beyond microseconds are refused unless they are zeros.
 fn timestamp(text: &str) -> Option<i64> {
     let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
     let digits = fraction.bytes().take_while(u8::is_ascii_digit);
@@ -160,16 +159,16 @@ fn timestamp(text: &str) -> Option<i64> {
     Some(parsed.timestamp_micros())
 }
 
-/// A number rounded to the nearest double, as every decimal has to be; one that is too large for
-/// that is refused, and infinity only what is called so.
+/// A number rounded to the nearest double, as every decimal has to be. A number too large for a double is refused.
+/// Infinity is accepted only by name.
 fn double(text: &str) -> Option<f64> {
     let value: f64 = canonical_double(text.parse().ok()?);
     let named = !text.bytes().any(|byte| byte.is_ascii_digit());
     (value.is_finite() || named).then_some(value)
 }
 
-/// The digits of a number with at most `scale` after the point and `precision` in all; anything that
-/// would have to be rounded is refused.
+/// The digits of a number with at most `scale` digits after the point and `precision` in all. A number that would have
+/// to be rounded is refused.
 fn decimal(text: &str, precision: u8, scale: u8) -> Option<i128> {
     let (negative, digits) = match text.as_bytes() {
         [b'-', rest @ ..] => (true, rest),
@@ -202,7 +201,7 @@ fn decimal(text: &str, precision: u8, scale: u8) -> Option<i128> {
     (seen_digit && value < limit).then_some(if negative { -value } else { value })
 }
 
-/// The narrowest type that the fields seen so far are values of.
+/// The narrowest type that fits all fields seen so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Guess {
     /// Only NULLs.
@@ -324,7 +323,7 @@ mod tests {
         );
         assert_eq!(guess(&["true", "FALSE"]), LogicalType::Boolean);
         assert_eq!(guess(&[""]), LogicalType::Varchar);
-        // What would be changed by the type does not make it the column's.
+        // A type that would change a field is not inferred.
         assert_eq!(guess(&["1", "\"\""]), LogicalType::Varchar);
         assert_eq!(guess(&["1.5", "1e400"]), LogicalType::Varchar);
         assert_eq!(

@@ -1,22 +1,20 @@
-//! Records of a CSV file (RFC 4180): fields that know whether they were quoted, and the line on
-//! which each record begins.
+//! Records of a CSV file (RFC 4180), with a flag per quoted field and the line on which each record begins.
 //!
-//! The `csv` crate, which the tests hold this against, does not tell an empty field from a quoted
-//! one, takes the end of the file for a missing closing quote, and counts lines only of some files.
+//! The tests compare it with the `csv` crate. That crate does not distinguish an empty field from a quoted one, accepts
+//! the end of the file as a closing quote, and counts lines correctly only in some files.
 //!
-//! A field that begins with a quote ends at the next one that is not doubled, and its record or the
-//! next field must follow: what else is there is a quote that somebody forgot. Elsewhere a quote is
-//! a character like any other. Records end at LF, CRLF or CR; a line without characters is no
-//! record, except where a record has but one field, which such a line leaves empty.
+//! A field that begins with a quote ends at the next quote that is not doubled. After it the record or the field must end;
+//! anything else means that a quote is missing. Elsewhere a quote is an ordinary character. Records end at LF, CRLF or
+//! CR. An empty line is no record, except if records have one field, which such a line leaves empty.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
 /// Bytes read at a time.
 const BUFFER_BYTES: usize = 1 << 18;
-/// A longer record is taken for one whose closing quote is missing, before it takes all memory.
+/// A longer record is treated as one without its closing quote, before it takes all memory.
 const RECORD_MOST_BYTES: usize = 1 << 28;
-/// And this many fields: as many names as a table has columns, and then some.
+/// The most fields of a record: more than the names of a table's columns.
 const FIELDS_MOST: usize = 1 << 17;
 
 /// One field of a record.
@@ -24,11 +22,11 @@ const FIELDS_MOST: usize = 1 << 17;
 pub(super) struct Field<'a> {
     /// Its bytes, without the quotes around them.
     pub(super) bytes: &'a [u8],
-    /// Whether there were any.
+    /// Whether it was quoted.
     pub(super) quoted: bool,
 }
 
-/// One record, reused for the next.
+/// One record; its buffers are reused for the next.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     /// The line on which it begins, from 1.
@@ -46,7 +44,7 @@ impl Record {
     /// The field at `place`.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there are fewer fields.
     pub(super) fn field(&self, place: usize) -> Field<'_> {
         let (range, quoted) = &self.fields[place];
         Field {
@@ -66,7 +64,7 @@ impl Record {
 pub(super) enum RecordError {
     /// The file cannot be read.
     Io(io::Error),
-    /// The record that was being read is none.
+    /// The record being read is malformed.
     Malformed {
         /// The field, from 0.
         place: usize,
@@ -79,9 +77,9 @@ pub(super) enum RecordError {
 pub(super) struct Records<R> {
     input: R,
     delimiter: u8,
-    /// Whether a field that is not quoted ends before this byte.
+    /// For each byte, whether it ends a field without quotes.
     ends_field: [bool; 256],
-    /// What was read; nothing before `at` is looked at again.
+    /// Bytes that were read; those before `at` are not needed any more.
     buffer: Vec<u8>,
     at: usize,
     filled: usize,
@@ -110,7 +108,7 @@ impl<R: Read> Records<R> {
         }
     }
 
-    /// From now on a record has one field, so that a line without characters is one, too.
+    /// From now on a record has one field, so an empty line is a record too.
     pub(super) fn expect_one_field(&mut self) {
         self.one_field = true;
     }
@@ -125,7 +123,7 @@ impl<R: Read> Records<R> {
         record.text.clear();
         record.fields.clear();
         if self.bytes_read == 0 && self.rest()?.starts_with(b"\xef\xbb\xbf") {
-            // A byte order mark, which is no part of the first name.
+            // A byte order mark is not part of the first name.
             self.at += 3;
         }
         while let Some(end @ (b'\n' | b'\r')) = self.peek()?
@@ -170,8 +168,7 @@ impl<R: Read> Records<R> {
         }
     }
 
-    /// The bytes up to a delimiter or the end of the record, which is returned: `None` at the end of
-    /// the file.
+    /// Reads up to a delimiter or the end of the record and returns that byte; `None` at the end of the file.
     #[inline]
     fn plain_field(&mut self, record: &mut Record) -> Result<Option<u8>, RecordError> {
         loop {
@@ -193,7 +190,7 @@ impl<R: Read> Records<R> {
         }
     }
 
-    /// The bytes up to the closing quote, which is taken too.
+    /// Reads up to and including the closing quote.
     fn quoted_field(&mut self, record: &mut Record) -> Result<(), RecordError> {
         loop {
             let rest = self.rest()?;
@@ -221,7 +218,7 @@ impl<R: Read> Records<R> {
         }
     }
 
-    /// Takes the end of a line that begins with the byte `end`.
+    /// Consumes the end of a line that begins with the byte `end`.
     fn end_line(&mut self, end: u8) -> Result<(), RecordError> {
         self.at += 1;
         if end == b'\r' && self.peek()? == Some(b'\n') {
@@ -236,7 +233,7 @@ impl<R: Read> Records<R> {
         Ok(self.rest()?.first().copied())
     }
 
-    /// What was read and not taken yet; empty only at the end of the file.
+    /// Bytes that were read and not consumed; empty only at the end of the file.
     #[inline]
     fn rest(&mut self) -> Result<&[u8], RecordError> {
         if self.at == self.filled {
@@ -276,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    /// Hands out one byte at a time, so that every record meets the end of the buffer everywhere.
+    /// Yields one byte at a time, so that every record crosses the end of the buffer at every position.
     struct Trickle<'a>(&'a [u8]);
 
     impl Read for Trickle<'_> {
@@ -356,7 +353,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is read is what the `csv` crate reads, however the bytes arrive.
+        /// The records equal those of the `csv` crate, for every split of the bytes.
         #[test]
         fn records_are_those_of_the_csv_crate(
             text in proptest::collection::vec(proptest::sample::select(b"ab,\"\"\r\n".to_vec()), 0..40)

@@ -1,11 +1,11 @@
-//! A CSV file as a table of a query: read by the reader that loads files, so that what a field is, and what is an
-//! error, is the same in `FROM 'file.csv'` as in a load.
+//! A CSV file as a table of a query. It is read by the reader of loads, so that fields and errors are the same in
+//! `FROM 'file.csv'` as in a load.
 //!
-//! Types are those that a load would give a new table, unless whoever reads the file says others
-//! ([`CsvTable::read_as`]). Only the columns that a query needs are parsed, batch by batch: whatever the size of the file
-//! and of its records, a few batches are in memory. A statement may be planned long before it is executed, and the file is opened for both:
-//! its header must be the same. Of every record the number of fields is checked, and what the fields that the query
-//! needs hold: `count(*)` needs none.
+//! Its types are those that a load would give a new table, unless the caller gives others ([`CsvTable::read_as`]). Only the
+//! columns that a query needs are parsed, batch by batch. For files and records of any size, a few batches are in memory.
+//! The file is opened when a statement is planned and again when it is executed, perhaps much later: the header must be the
+//! same. The number of fields is checked in every record, the values only in the columns that the query needs: `count(*)`
+//! needs none.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use super::error::LoadError;
 use super::source::{Source, UNWATCHED};
 use crate::error::SqlError;
 
-/// Batches that the parser may be ahead.
+/// Batches by which the parser may be ahead.
 const QUEUE: usize = 2;
 
 /// A CSV file.
@@ -63,7 +63,7 @@ impl CsvTable {
         })
     }
 
-    /// The same file with its columns, in their order, parsed as `fields` say; they keep their names.
+    /// The same file with its columns parsed as `fields` say, in the same order. They keep their names.
     pub(crate) fn read_as(&self, fields: Vec<Field>) -> Self {
         assert_eq!(fields.len(), self.file.names.len(), "a field a column");
         Self {
@@ -106,12 +106,12 @@ impl TableProvider for CsvTable {
     }
 }
 
-/// One reading of some columns.
+/// One pass over some columns.
 #[derive(Debug)]
 struct CsvScan {
     file: Arc<CsvFile>,
     schema: SchemaRef,
-    /// Which field of a record each column is.
+    /// The field of a record for each column.
     places: Vec<usize>,
 }
 
@@ -126,7 +126,7 @@ impl PartitionStream for CsvScan {
         let (file, schema) = (Arc::clone(&self.file), Arc::clone(&self.schema));
         let places = self.places.clone();
         stream.spawn_blocking(move || {
-            // A query that has ended takes no more.
+            // A query that has ended takes no more batches.
             let mut emit = |batch, _| rows.blocking_send(Ok(batch)).is_ok();
             file.parse(&places, &schema, &mut emit)
                 .map_err(|error| DataFusionError::External(Box::new(SqlError::Load(error))))

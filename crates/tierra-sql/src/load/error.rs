@@ -13,16 +13,16 @@ pub enum LoadError {
     Io {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A file of no known kind.
+    /// A file of unknown format.
     #[error("{}: neither Parquet nor Arrow IPC, and not named .csv or .tsv; convert it to one of these", file.display())]
     UnknownFormat {
         /// The file.
         file: PathBuf,
     },
-    /// The file's bytes are not what its kind promises.
+    /// The file's bytes do not match its format.
     #[error("{}: {message}", file.display())]
     Damaged {
         /// The file.
@@ -35,11 +35,11 @@ pub enum LoadError {
     MissingColumn {
         /// The file.
         file: PathBuf,
-        /// The column it lacks.
+        /// The missing column.
         column: String,
         /// The table.
         table: String,
-        /// The columns it has.
+        /// The columns of the file.
         columns: String,
     },
     /// A value does not fit its column.
@@ -49,10 +49,10 @@ pub enum LoadError {
         file: PathBuf,
         /// The column.
         column: String,
-        /// What does not fit.
+        /// Why it does not fit.
         message: String,
     },
-    /// A field of a CSV file is not what its column holds.
+    /// A field of a CSV file is not a value of its column.
     #[error("{}:{line}: column '{column}': {message}", file.display())]
     Field {
         /// The file.
@@ -61,7 +61,7 @@ pub enum LoadError {
         line: u64,
         /// The column.
         column: String,
-        /// What is wrong, with the field's beginning.
+        /// What is wrong, and the beginning of the field.
         message: String,
     },
     /// A record of a CSV file has too many or too few fields.
@@ -71,12 +71,12 @@ pub enum LoadError {
         file: PathBuf,
         /// The line on which the record begins, from 1.
         line: u64,
-        /// Fields it has.
+        /// Fields of the record.
         found: usize,
-        /// Fields the header has.
+        /// Fields of the header.
         expected: usize,
     },
-    /// A CSV file whose header is one name that looks like several.
+    /// A CSV file whose header is one name that contains another separator.
     #[error(
         "{}:1: the header is one name, '{name}', with {other:?} in it: fields are separated by {expected} (by commas in .csv, by tabs in .tsv); put the name in quotes if it is one",
         file.display()
@@ -86,15 +86,15 @@ pub enum LoadError {
         file: PathBuf,
         /// The name.
         name: String,
-        /// What may separate the fields.
+        /// The separator that it contains.
         other: char,
-        /// What does separate them in a file of that name.
+        /// The separator expected from the file's name.
         expected: &'static str,
     },
-    /// Several CSV files where one is read.
+    /// Several CSV files, but only one can be read.
     #[error("'{}': CSV is read from one local file; name it, or load the files: tierra load TABLE FILE.. --db DIR", file.display())]
     SeveralCsv {
-        /// What was named.
+        /// The name given.
         file: PathBuf,
     },
     /// A CSV file without a header.
@@ -103,20 +103,20 @@ pub enum LoadError {
         /// The file.
         file: PathBuf,
     },
-    /// No table can be made of the file's columns.
+    /// The file's columns do not make a valid table.
     #[error("{}: {source}", file.display())]
     Definition {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         source: DefinitionError,
     },
     /// The table refused the rows.
     #[error("{}: {source}", file.display())]
     Table {
-        /// The file, or the first of several and how many more.
+        /// The file, or the first of several and the number of the others.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The load was cancelled.

@@ -1,9 +1,8 @@
-//! Files into tables, whole or not at all.
+//! Loads files into tables, as a whole or not at all.
 //!
-//! A file is Parquet, Arrow IPC or CSV, told apart by its first bytes and its name. Its columns are
-//! matched with the table's by name; where there is no such table, one is made of the first file.
-//! Table and rows become visible when the last row of the last file is in. Any error, and
-//! cancelling, undoes the whole load; nothing else changes.
+//! A file is Parquet, Arrow IPC or CSV; its first bytes and its name decide. Its columns are matched with the table's by
+//! name. If there is no such table, one is created from the first file. Table and rows become visible when the last row
+//! of the last file is in. An error, or cancelling, undoes the whole load; nothing else changes.
 
 mod check;
 mod columns;
@@ -32,7 +31,7 @@ use self::source::{Source, UNWATCHED};
 pub use self::target::LoadReport;
 use self::target::Target;
 
-/// Load `file` into `table` of `database`, creating the table where it does not exist. Blocks.
+/// Loads `file` into `table` of `database`, and creates the table if it does not exist. Blocks.
 ///
 /// # Errors
 /// [`LoadError`]; then nothing of the file is in the database.
@@ -45,8 +44,8 @@ pub fn load_file(
     load_files(database, table, &[file], options)
 }
 
-/// Load `files`, of whatever kinds, one behind the other into `table` of `database`, creating the
-/// table from the first where it does not exist. Blocks.
+/// Loads `files`, of any formats, one after the other into `table` of `database`. It creates the table from the first file
+/// if it does not exist. Blocks.
 ///
 /// # Errors
 /// [`LoadError`]; then nothing of any file is in the database.
@@ -78,7 +77,7 @@ pub fn load_files(
     target.finish(&sources)
 }
 
-/// What the file at `path` is; an error where it is none that can be loaded, or tells lengths that it does not have.
+/// The format of the file at `path`. A file of unknown format, or with lengths that it does not have, is an error.
 pub(crate) fn format_of(path: &Path) -> Result<Format, LoadError> {
     let source = Source::open(path, &UNWATCHED)?;
     let format = source.format()?;

@@ -1,8 +1,8 @@
-//! Parquet: columns decoded where they are encoded.
+//! Parquet: columns are decoded on the thread that encodes them.
 //!
-//! A Parquet file stores column chunks, and a table's segments are made of them: each thread of the
-//! load decodes the rows of one segment in one column and packs them while they are in its cache.
-//! Row groups need not match segments; pages outside a segment are skipped, not decoded.
+//! A Parquet file stores column chunks, and segments are made of them. Each thread of the load decodes the rows of one
+//! segment in one column and packs them while they are in its cache. Row groups need not match segments; pages outside a
+//! segment are skipped, not decoded.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::source::Source;
 use super::target::{Target, spec_of_file};
 use super::{check, columns};
 
-/// Rows decoded at a time: few enough that the allocator hands the same pages out again.
+/// Rows decoded at a time: few enough that the allocator reuses the same pages.
 const BATCH_ROWS: usize = 1 << 14;
 
 pub(super) fn load(
@@ -47,7 +47,7 @@ pub(super) fn load(
     )
 }
 
-/// The same file with strings decoded as views, the form in which tables take them: no copy.
+/// The same file with strings decoded as views. Tables take views without a copy.
 fn with_string_views(
     source: &Source<'_>,
     metadata: ArrowReaderMetadata,
@@ -69,10 +69,10 @@ fn with_string_views(
         .map_err(|error| source.damaged(error))
 }
 
-/// A row group's place in the file.
+/// The position of a row group in the file.
 struct RowGroup {
     rows: Range<u64>,
-    /// By column of the table: bytes of its chunk unpacked, and in the file.
+    /// By column of the table: the bytes of its chunk, unpacked and in the file.
     bytes: Vec<(u64, u64)>,
 }
 
@@ -81,13 +81,13 @@ struct Columns<'a> {
     source: &'a Source<'a>,
     file: SharedFile,
     metadata: ArrowReaderMetadata,
-    /// A schema of one column for each.
+    /// One schema with one column for each.
     schemas: Vec<SchemaRef>,
     masks: Vec<ProjectionMask>,
     groups: Vec<RowGroup>,
-    /// Of these columns, in bytes of the file.
+    /// The size of these columns in the file.
     stored_bytes: u64,
-    /// What has been read, in bytes of the file.
+    /// The bytes of the file read so far.
     read_bytes: AtomicU64,
 }
 
@@ -111,11 +111,10 @@ impl<'a> Columns<'a> {
             let rows = count(group.num_rows())?;
             let mut bytes = vec![(0, 0); places.len()];
             for (mask, (unpacked, stored)) in masks.iter().zip(&mut bytes) {
-                // More than one for nested columns only.
+                // Only nested columns have more than one leaf.
                 for leaf in (0..group.num_columns()).filter(|leaf| mask.leaf_included(*leaf)) {
                     let chunk = group.column(leaf);
-                    // A footer has no checksum, and what it claims is planned for before a page is
-                    // read.
+                    // A footer has no checksum, and the load plans with its numbers before it reads a page.
                     let is_flat = chunk.column_descr().max_rep_level() == 0;
                     if is_flat && chunk.num_values() != group.num_rows() {
                         let values = chunk.num_values();
@@ -154,7 +153,7 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// The row groups that have any of `rows`.
+    /// The row groups that contain some of `rows`.
     fn overlapping(&self, rows: &Range<u64>) -> Range<usize> {
         let first = self
             .groups
@@ -165,7 +164,7 @@ impl<'a> Columns<'a> {
         first..end.max(first)
     }
 
-    /// Sums a column's bytes over `rows`, a row group's evenly over its rows.
+    /// Sums a column's bytes over `rows`. A row group's bytes are spread evenly over its rows.
     fn share(&self, column: usize, rows: &Range<u64>, of: impl Fn((u64, u64)) -> u64) -> u64 {
         self.groups[self.overlapping(rows)]
             .iter()
@@ -181,7 +180,7 @@ impl<'a> Columns<'a> {
     fn advance(&self, column: usize, rows: &Range<u64>) {
         let read = self.share(column, rows, |(_, stored)| stored);
         let bytes = self.read_bytes.fetch_add(read, Ordering::Relaxed) + read;
-        // Columns are read at different times; rows are told as if they came evenly.
+        // Columns are read at different times; progress counts rows as if columns advanced evenly.
         let done = u128::from(self.rows()) * u128::from(bytes.min(self.stored_bytes))
             / u128::from(self.stored_bytes.max(1));
         self.source.progress(done as u64, bytes);
@@ -196,7 +195,7 @@ impl ColumnSource for Columns<'_> {
     }
 
     fn bytes(&self, column: usize, rows: Range<u64>) -> u64 {
-        // What is encoded as few bytes in the file still has a value a row.
+        // Values that take few bytes in the file still take a value per row in the table.
         let least = 4 * (rows.end - rows.start);
         self.share(column, &rows, |(unpacked, _)| unpacked)
             .max(least)

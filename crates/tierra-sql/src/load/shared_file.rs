@@ -1,7 +1,7 @@
-//! The one open file behind all readers of a load.
+//! The open file that all readers of a load share.
 //!
-//! Invariant: whoever replaces the file meanwhile, every column and every pass over it reads the file
-//! that was opened first. Each reader has a place of its own: they read on several threads.
+//! Invariant: if the file is replaced meanwhile, every column and every pass still reads the file that was opened first.
+//! Each reader has its own position, because they read on several threads.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -28,7 +28,7 @@ impl SharedFile {
         })
     }
 
-    /// The same file, read from `at` on.
+    /// A reader of the same file that starts at `at`.
     pub(super) fn from(&self, at: u64) -> Self {
         Self { at, ..self.clone() }
     }
@@ -68,7 +68,7 @@ impl ChunkReader for SharedFile {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes> {
-        // A length that the file lies about is not allocated.
+        // A length beyond the end of the file is not allocated.
         let end = start.checked_add(length as u64);
         if end.is_none_or(|end| end > self.len_bytes) {
             let wanted = format!("{length} bytes at {start} of {}", self.len_bytes);

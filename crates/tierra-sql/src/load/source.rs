@@ -1,4 +1,4 @@
-//! One of the files of a load: what it is, how far it has been read, and what is said of it.
+//! One of the files of a load: its format, its progress, and its errors.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,24 +11,24 @@ use super::shared_file::SharedFile;
 /// How to load.
 #[derive(Default)]
 pub struct LoadOptions<'a> {
-    /// Called now and then with what has been read.
+    /// Called from time to time with the progress.
     pub progress: Option<&'a (dyn Fn(Progress) + Sync)>,
     /// Set to stop the load, which is then undone.
     pub cancel: Option<&'a AtomicBool>,
 }
 
-/// How far a load has come.
+/// The progress of a load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Rows handed to the table.
     pub rows: u64,
-    /// Bytes of the files behind them.
+    /// Bytes of the files read for these rows.
     pub bytes: u64,
     /// Bytes of the files.
     pub bytes_total: u64,
 }
 
-/// What a file is, by its first bytes and its name.
+/// The format of a file, by its first bytes and its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Parquet,
@@ -36,7 +36,7 @@ pub(crate) enum Format {
     Csv { delimiter: u8 },
 }
 
-/// The options of who waits for no progress.
+/// Options without progress and without cancelling.
 pub(super) const UNWATCHED: LoadOptions<'static> = LoadOptions {
     progress: None,
     cancel: None,
@@ -47,7 +47,7 @@ pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
     pub(super) len_bytes: u64,
     options: &'a LoadOptions<'a>,
-    /// How far the load had come before this file.
+    /// The progress of the load before this file.
     pub(super) before: Progress,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Opens the file. A load does so once, and reads what it opened however often it needs to.
+    /// Opens the file. A load opens it once for its rows, and reads that open file as often as it needs to.
     pub(super) fn file(&self) -> Result<SharedFile, LoadError> {
         File::open(self.path)
             .and_then(SharedFile::new)
@@ -113,7 +113,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Tells that so many rows and bytes of this file are done.
+    /// Reports that so many rows and bytes of this file are done.
     pub(super) fn progress(&self, rows: u64, bytes: u64) {
         if let Some(progress) = self.options.progress {
             progress(Progress {
@@ -124,7 +124,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What the table says, with the file's name.
+    /// The table's error, with the file's name.
     pub(super) fn refused(
         &self,
         error: impl std::error::Error + Send + Sync + 'static,

@@ -12,29 +12,29 @@ use super::error::LoadError;
 use super::source::{Progress, Source};
 use crate::ddl::{refuse_reserved, spec_of_schema};
 
-/// What a load did.
+/// The result of a load.
 #[derive(Debug, Clone)]
 pub struct LoadReport {
     /// Rows loaded.
     pub rows: u64,
     /// The files' length in bytes.
     pub file_bytes: u64,
-    /// What one copy of the rows takes.
+    /// Bytes that one copy of the rows takes.
     pub stored_bytes: u64,
-    /// Each column's encoding; empty where the rows are few and went to the table's tail, unpacked.
+    /// Each column's encoding; empty if the few rows went to the table's tail, unpacked.
     pub encodings: Vec<(String, Encoding)>,
     /// Whether the table was created for the files.
     pub created: bool,
 }
 
-/// The table's end of a load: rows of one file after the other go in, and are published together.
-/// Dropping it undoes them, and a table that was begun for them.
+/// The table's end of a load. It takes the rows of one file after the other and publishes them together. Dropping it
+/// undoes them, and the table if the load created it.
 pub(super) struct Target<'a> {
     database: &'a Arc<Database>,
     pub(super) name: &'a str,
-    /// From the first file on.
+    /// Set from the first file on.
     opened: Option<Opened>,
-    /// Rows of all files, bytes of those that are done.
+    /// Rows of all files; bytes of those that are done.
     pub(super) done: Progress,
 }
 
@@ -45,7 +45,7 @@ struct Opened {
 }
 
 impl<'a> Target<'a> {
-    /// Of a load of these files.
+    /// The target of a load of these files.
     pub(super) fn new(database: &'a Arc<Database>, name: &'a str, sources: &[Source<'_>]) -> Self {
         Self {
             database,
@@ -87,7 +87,7 @@ impl<'a> Target<'a> {
         Ok(schema)
     }
 
-    /// Hand on rows that have the table's schema; `bytes` of the file are behind them.
+    /// Passes on rows that have the table's schema. `bytes` of the file were read for them.
     pub(super) fn push(
         &mut self,
         source: &Source<'_>,
@@ -103,7 +103,7 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Hand on all rows of a file that is read column by column.
+    /// Passes on all rows of a file that is read column by column.
     pub(super) fn push_columns(
         &mut self,
         source: &Source<'_>,
@@ -124,7 +124,7 @@ impl<'a> Target<'a> {
         &mut opened.expect("rows come after `begin`").loader
     }
 
-    /// Publish the rows.
+    /// Publishes the rows.
     pub(super) fn finish(self, sources: &[Source<'_>]) -> Result<LoadReport, LoadError> {
         let Some((opened, last)) = self.opened.zip(sources.last()) else {
             return Ok(LoadReport {
@@ -150,7 +150,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The files of a load in an error that may concern any of them.
+/// The files of a load, for an error that may concern any of them.
 fn named(sources: &[Source<'_>]) -> PathBuf {
     match sources {
         [] => PathBuf::new(),

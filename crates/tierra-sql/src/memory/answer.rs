@@ -1,4 +1,4 @@
-//! Rows of an answer that are collected before they are used.
+//! The memory of an answer's rows that are collected before they are used.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use arrow::array::{Array, ArrayData, RecordBatch};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 
-/// The account of the rows collected so far. Batches may share their buffers: each counts once.
+/// Accounts for the rows collected so far. Batches may share buffers; each buffer counts once.
 pub(crate) struct Collected {
     reservation: MemoryReservation,
-    /// Where the buffers begin that have been counted.
+    /// The addresses of the buffers that were counted.
     seen: HashSet<usize>,
 }
 
@@ -25,7 +25,7 @@ impl Collected {
     /// Counts a batch.
     ///
     /// # Errors
-    /// If queries may not fill so much.
+    /// If queries may not use so much memory.
     pub(crate) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut bytes = 0;
         for column in batch.columns() {
@@ -37,7 +37,7 @@ impl Collected {
     fn count(&mut self, data: &ArrayData, bytes: &mut usize) {
         let nulls = data.nulls().map(|nulls| nulls.buffer());
         for buffer in data.buffers().iter().chain(nulls) {
-            // What other arrays have of the same allocation is not allocated again.
+            // Other arrays in the same allocation do not allocate it again.
             if self.seen.insert(buffer.data_ptr().as_ptr() as usize) {
                 *bytes += buffer.capacity();
             }

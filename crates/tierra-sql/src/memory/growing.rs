@@ -1,7 +1,7 @@
-//! Functions whose result may be far larger than what they are given: they compute its size first.
+//! Functions whose result may be far larger than their arguments: they compute its size first.
 //!
-//! Two things keep it small. A statement that calls one of them for many bytes a row is executed in smaller
-//! batches ([`batch_rows`]). And no call makes more than a part of what queries may fill: that is an error,
+//! Two limits apply. A statement that calls one of them for many bytes per row is executed in smaller batches
+//! ([`batch_rows`]). And no call makes more than a part of the memory that queries may use: a larger result is an error
 //! before anything is allocated.
 
 use arrow::array::{Array, AsArray};
@@ -21,18 +21,18 @@ use tierra_memory::Size;
 
 use crate::settings;
 
-/// What one call may make is one part in this many of what queries may fill.
+/// One call may make at most one part in this many of the memory that queries may use.
 const PART: u64 = 4;
-/// Results up to this size are not looked at further.
+/// Results up to this size are not checked further.
 const SMALL_BYTES: u64 = 16 << 20;
-/// Bytes that the results of a batch should have.
+/// The target size of a batch's results.
 const BATCH_BYTES: u64 = 4 << 20;
-/// Bytes of a row that a function is taken to make where nothing tells how many.
+/// Bytes per row assumed for a function if nothing tells its size.
 const UNKNOWN_BYTES: u64 = 1 << 12;
-/// Bytes that a value is taken to have.
+/// Bytes assumed for a value.
 const VALUE_BYTES: u64 = 16;
 
-/// What makes a result large.
+/// The way in which a result grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Growth {
     /// `(text, n)`: the text n times.
@@ -64,7 +64,7 @@ const FUNCTIONS: [(&str, Growth); 10] = [
     ("array_resize", Growth::Resized),
 ];
 
-/// Puts the bounded functions in place of the library's.
+/// Replaces the library's functions by the bounded ones.
 pub(crate) fn add_to(context: &SessionContext) {
     for (name, growth) in FUNCTIONS {
         let inner = context
@@ -80,7 +80,7 @@ pub(crate) fn add_to(context: &SessionContext) {
     }
 }
 
-/// A function of the library that is not called for more than there may be.
+/// A function of the library that checks the size of its result before it is called.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {
     inner: ScalarUDF,
@@ -130,7 +130,7 @@ impl ScalarUDFImpl for Bounded {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_scalar = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
-        // Of constants one result is made.
+        // Constant arguments make one result.
         let rows = match args.args.iter().all(is_scalar) {
             true => 1,
             false => args.number_rows,
@@ -152,7 +152,7 @@ impl ScalarUDFImpl for Bounded {
     }
 }
 
-/// Bytes that a call makes, at least as many as it does; `None` where its arguments do not tell.
+/// An upper bound of the bytes that a call makes; `None` if its arguments do not tell.
 fn made_bytes(growth: Growth, args: &[ColumnarValue], rows: usize) -> Option<u64> {
     let sum = |of: &dyn Fn(usize) -> u64| (0..rows).map(of).fold(0, u64::saturating_add);
     let bytes = match growth {
@@ -172,7 +172,7 @@ fn made_bytes(growth: Growth, args: &[ColumnarValue], rows: usize) -> Option<u64
                     text_bytes(from, row),
                     text_bytes(to, row),
                 );
-                // Each place it may be found at is as long as what is looked for.
+                // A match is at least as long as the text that is searched for.
                 text.saturating_add(text.saturating_mul(to) / from.max(1))
             })
         }
@@ -209,7 +209,7 @@ fn made_bytes(growth: Growth, args: &[ColumnarValue], rows: usize) -> Option<u64
     Some(bytes)
 }
 
-/// Numbers of a call's rows.
+/// The counts in the rows of a call.
 struct Counts(ColumnarValue);
 
 impl Counts {
@@ -249,7 +249,7 @@ fn text_bytes(text: &ColumnarValue, row: usize) -> u64 {
     bytes as u64
 }
 
-/// Bytes that an item has, on average.
+/// The average size of an item in bytes.
 fn item_bytes(item: &ColumnarValue, rows: usize) -> u64 {
     match item {
         ColumnarValue::Scalar(item) => item.size() as u64,
@@ -260,7 +260,7 @@ fn item_bytes(item: &ColumnarValue, rows: usize) -> u64 {
     }
 }
 
-/// Rows that a batch of `plan` should have, if that is fewer than `most`.
+/// The rows per batch of `plan`, if that is fewer than `most`.
 pub(crate) fn batch_rows(plan: &LogicalPlan, most: usize) -> Result<Option<usize>> {
     let mut widest = 0;
     plan.apply_with_subqueries(|node| {
@@ -275,7 +275,7 @@ pub(crate) fn batch_rows(plan: &LogicalPlan, most: usize) -> Result<Option<usize
     Ok(Some((BATCH_BYTES / widest).max(1) as usize))
 }
 
-/// Bytes that the functions above make of a row, all that are called for `expr`.
+/// Bytes per row that the functions above make in `expr`, over all their calls.
 fn made_by(expr: &Expr) -> Result<u64> {
     use datafusion::common::tree_node::TreeNode;
     let mut made = 0_u64;
@@ -288,7 +288,7 @@ fn made_by(expr: &Expr) -> Result<u64> {
     Ok(made)
 }
 
-/// Bytes that a call makes of a row; 0 of a function that makes no more than it is given.
+/// Bytes per row that a call makes; 0 for a function that makes no more than its arguments.
 fn width(call: &ScalarFunction) -> u64 {
     let Some(bounded) = call.func.inner().downcast_ref::<Bounded>() else {
         return 0;
@@ -301,7 +301,7 @@ fn width(call: &ScalarFunction) -> u64 {
         _ => None,
     };
     let count = number(1).map(|count| u64::try_from(count).unwrap_or(0));
-    // What is repeated may have been made by another call.
+    // Another call may have made the repeated text.
     let inner = match call.args.first().map(strip) {
         Some(Expr::ScalarFunction(inner)) => width(inner).max(VALUE_BYTES),
         _ => VALUE_BYTES,
@@ -322,7 +322,7 @@ fn width(call: &ScalarFunction) -> u64 {
     bytes.unwrap_or(UNKNOWN_BYTES)
 }
 
-/// What is cast.
+/// The argument of casts.
 fn strip(expr: &Expr) -> &Expr {
     match expr {
         Expr::Cast(cast) => strip(&cast.expr),

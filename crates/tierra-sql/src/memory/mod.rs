@@ -1,15 +1,14 @@
-//! The memory that the queries of a session may fill, together.
+//! The memory that the queries of a session may use together.
 //!
-//! Operators ask before they grow. What sorts, groups or joins beyond the limit and can spill does so
-//! to files; whatever cannot fails with a sentence that says what to do. The limit may change while
-//! queries run: it is looked at whenever one of them asks for more.
+//! Operators ask before they grow. A sort, group or join beyond the limit spills to files if it can. Otherwise it fails
+//! with a message that says what to do. The limit may change while queries run: it is read at every request for more.
 //!
 //! ```text
 //! operators that gather rows -- ask --> this pool
 //! functions that make much of little -> growing.rs: the size of the result first, smaller batches
 //! rows of an answer that is collected -> answer.rs: accounted for like an operator's
-//! texts that hold many buffers ---------> texts.rs: copied together before and behind a sort
-//! all that none of them knows of ----> watch.rs: what the process has really grown by
+//! texts that hold many buffers ---------> texts.rs: copied together before and after a sort
+//! memory without an account ---------> watch.rs: the real growth of the process
 //! ```
 
 mod answer;
@@ -30,10 +29,10 @@ pub(crate) use growing::{add_to, batch_rows};
 pub(crate) use texts::with_close_texts;
 pub(crate) use watch::{Watched, Writing};
 
-/// Without a setting, queries may fill one part in this many of the machine's memory.
+/// By default queries may use one part in this many of the machine's memory.
 const DEFAULT_PART: u64 = 2;
 
-/// Bytes that queries may fill where nothing else is said: half of the machine's memory.
+/// Bytes that queries may use by default: half of the machine's memory.
 pub(crate) fn default_bytes() -> usize {
     let nodes = Topology::discover().map(|topology| topology.nodes);
     let bytes: u64 = nodes.map_or(u64::MAX, |nodes| nodes.iter().map(|node| node.bytes).sum());
@@ -64,7 +63,7 @@ impl QueryMemory {
     }
 }
 
-// Relaxed throughout: the counters guard no other memory, and each is changed by one operation.
+// Relaxed: the counters guard no other memory, and each is changed by one operation.
 impl MemoryPool for QueryMemory {
     fn name(&self) -> &str {
         "query memory"

@@ -1,9 +1,9 @@
-//! Texts that lie in buffers of which they take a small part, and hold them all.
+//! Strings that use a small part of the buffers they hold.
 //!
-//! A text column of Arrow's is a list of views into buffers. Taking rows copies the views, and names every buffer of every batch that
-//! the rows came from. A sort takes each batch of its output from all of its input, and what is above names, holds and
-//! counts the buffers again for each: 8 million rows of 24 bytes came to 12 GiB. So texts are copied together before and behind a
-//! sort.
+//! A string column of Arrow is a list of views into buffers. Taking rows copies the views and references every buffer of
+//! every batch that the rows came from. A sort takes each output batch from all of its input, so every operator above
+//! references, holds and counts the buffers again for each batch: 8 million rows of 24 bytes came to 12 GiB. So strings are
+//! copied together before and after a sort.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::array::{GenericByteViewArray, types::ByteViewType};
 use datafusion::error::Result;
 
-/// So many buffers are looked through no further.
+/// Columns with at most this many buffers are not checked further.
 const FEW_BUFFERS: usize = 2;
-/// Rows for each buffer, if there are more.
+/// Rows per buffer, if there are more buffers.
 const ROWS_OF_A_BUFFER: usize = 256;
-/// Texts that take less than one part in so many of their buffers are copied.
+/// Strings that use less than one part in this many of their buffers are copied.
 const LEAST_PART: usize = 2;
 
-/// The same rows: where a column's texts lie in many buffers, or take a small part of them, they are copied to one. Texts that rows share
-/// stay shared where their copies would take more than the buffers.
+/// The same rows. If a column's strings are in many buffers, or use a small part of them, they are copied to one buffer.
+/// Strings that rows share stay shared if their copies would take more than the buffers.
 pub(crate) fn with_close_texts(batch: RecordBatch) -> Result<RecordBatch> {
     let mut copied = Vec::new();
     for (index, column) in batch.columns().iter().enumerate() {

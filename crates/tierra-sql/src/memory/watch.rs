@@ -1,10 +1,10 @@
-//! What the process really takes, while queries run.
+//! Watches the real memory of the process while queries run.
 //!
-//! Operators account for what they gather as far as they know it. Some do not: windows keep whole
-//! partitions, and results of expressions have no account. So a thread looks every few milliseconds how far
-//! the process's own memory has grown since no query ran. Beyond what the sessions that run queries may
-//! fill, and [`MARGIN_BYTES`], the query that began last ends with an error. Near copies do not count, nor
-//! does anything while a statement writes: rows being inserted are no part of the limit.
+//! Operators account only for memory that they know of: windows keep whole partitions, and results of expressions have no
+//! account. So a thread checks every few milliseconds by how much the process's own memory has grown since no query ran.
+//! If that exceeds the limits of the sessions with running queries plus [`MARGIN_BYTES`], the query that began last ends
+//! with an error. Near copies do not count. Nothing counts while a statement writes: inserted rows are not part of the
+//! limit.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,33 +24,32 @@ use tierra_memory::Size;
 
 use super::QueryMemory;
 
-/// What the process may grow by beyond the limit: batches on their way between operators, and what the
-/// allocator keeps.
+/// Growth allowed beyond the limit: for batches on their way between operators, and for memory that the allocator keeps.
 const MARGIN_BYTES: u64 = 128 << 20;
-/// Time between two looks.
+/// Time between two checks.
 const PACE: Duration = Duration::from_millis(5);
-/// Looks without a query before the thread sleeps until one wakes it: queries that follow each other do not pay for that.
+/// Checks without a query before the thread sleeps until it is woken. So queries that follow each other do not pay for waking it.
 const IDLE: u32 = 200;
-/// Looks between the end of one query and that of another, for memory to come back.
+/// Checks between ending one query and ending the next, so that memory can be released.
 const GRACE: u32 = 20;
-/// Bytes of a page, as the kernel counts.
+/// Bytes of a page in `/proc/self/statm`.
 const STATM_PAGE_BYTES: u64 = 4096;
 
-/// A query that is looked after.
+/// A query that is watched.
 struct Watch {
     memory: Arc<QueryMemory>,
     database: Arc<Database>,
-    /// By how much the process had grown when the query was ended.
+    /// The growth of the process when the query was ended.
     grown_bytes: AtomicU64,
     waker: AtomicWaker,
 }
 
-/// What the process took when no query ran.
+/// The memory of the process when no query ran.
 #[derive(Default)]
 struct Base {
     own_bytes: u64,
     measured: Option<Instant>,
-    /// From the first look on.
+    /// Set by the first check.
     near_bytes: Option<u64>,
 }
 
@@ -60,7 +59,7 @@ struct Queries {
     writing: usize,
     base: Base,
     has_thread: bool,
-    /// Whether the thread looks, and does not wait for a query.
+    /// Whether the thread checks, and is not waiting for a query.
     is_awake: bool,
 }
 
@@ -81,7 +80,7 @@ fn lock() -> MutexGuard<'static, Queries> {
     QUERIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The process's own bytes in memory: not those of files and pools that it maps.
+/// The process's own resident bytes, without mapped files and pools.
 fn own_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split(' ').skip(1).map(|pages| pages.parse::<u64>());
@@ -89,7 +88,7 @@ fn own_bytes() -> Option<u64> {
     Some(resident.saturating_sub(shared) * STATM_PAGE_BYTES)
 }
 
-/// The rows of a query that is ended where it makes the process too large.
+/// The rows of a query that is ended if it makes the process too large.
 pub(crate) struct Watched {
     schema: SchemaRef,
     rows: Option<SendableRecordBatchStream>,
@@ -158,7 +157,7 @@ impl Stream for Watched {
         self.watch.waker.register(context.waker());
         let grown = self.watch.grown_bytes.load(Ordering::Relaxed);
         if grown > 0 {
-            // Stops the query, which gives its memory back.
+            // Stops the query, which releases its memory.
             return Poll::Ready(self.rows.take().map(|_| {
                 Err(resources_datafusion_err!(
                     "the query made the process grow by {}, of tierra.query_memory = {}: \
@@ -185,7 +184,7 @@ impl RecordBatchStream for Watched {
     }
 }
 
-/// A statement that writes: what it holds is no part of any limit.
+/// A statement that writes: no limit counts its memory.
 pub(crate) struct Writing;
 
 impl Writing {
@@ -199,13 +198,13 @@ impl Drop for Writing {
     fn drop(&mut self) {
         let mut queries = lock();
         queries.writing -= 1;
-        // What it has left, tails and dictionaries, stays.
+        // The memory that it leaves, tails and dictionaries, stays.
         let now = own_bytes().unwrap_or(u64::MAX);
         queries.base.own_bytes = queries.base.own_bytes.max(now);
     }
 }
 
-/// Looks for as long as the process lives, and sleeps where no query has run for a while.
+/// Checks until the process ends, and sleeps after a while without a query.
 fn look() {
     let (mut grace, mut idle) = (0_u32, 0);
     loop {
@@ -242,13 +241,13 @@ fn look() {
 }
 
 impl Queries {
-    /// What the databases keep near that are queried.
+    /// The most bytes of near memory that a queried database uses.
     fn near_bytes(&self) -> u64 {
         let near = self.running.iter().map(|watch| watch.database.near_bytes());
         near.max().unwrap_or(0)
     }
 
-    /// By how much the process has grown, if that is too much.
+    /// The growth of the process, if it is too much.
     fn beyond(&self) -> Option<u64> {
         let grown = own_bytes()?.checked_sub(self.base.own_bytes)?;
         let mut seen: Vec<*const QueryMemory> = Vec::new();
@@ -260,7 +259,7 @@ impl Queries {
                 most = most.saturating_add(watch.memory.limit() as u64);
             }
         }
-        // The database is asked only where it matters.
+        // The database is asked only if the result depends on it.
         if grown <= most {
             return None;
         }

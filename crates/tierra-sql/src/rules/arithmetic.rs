@@ -1,12 +1,12 @@
-//! An integer that overflows is an error, not another number.
+//! Integer overflow is an error. The result does not wrap around.
 //!
-//! DataFusion adds, subtracts and multiplies integers modulo their width. Here each such operation
-//! becomes a call of [`Checked`], before the optimiser evaluates those of constants. It computes a
-//! batch without a branch and remembers whether any value may have overflowed; only then arrow's
-//! checked kernel goes over it again, value by value, and says which.
+//! DataFusion adds, subtracts and multiplies integers modulo their width. Here each such operation becomes a call of
+//! [`Checked`], before the optimiser evaluates constants. It computes a batch without a branch and remembers whether any
+//! value may have overflowed. Only then arrow's checked kernel computes the batch again, value by value, and reports the
+//! value.
 //!
-//! A long chain of such operations becomes one call while it is planned ([`lengthened`]): the planner asks
-//! an expression for its type and its name at every level, and both take as long as the expression is.
+//! A long chain of operations becomes one call while it is planned ([`lengthened`]): the planner asks an expression for
+//! its type and its name at every level, and both take time proportional to its length.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ fn check(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
-/// The type of `expr`, at once where that is a call of [`Checked`].
+/// The type of `expr`, without recursion if it is a call of [`Checked`].
 fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
     match expr {
         Expr::ScalarFunction(call) => match call.func.inner().downcast_ref::<Checked>() {
@@ -108,11 +108,11 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
     }
 }
 
-/// Operations of a chain up to which it stays a tree of them.
+/// Chains of up to this many operations stay trees.
 const SHORT_CHAIN: usize = 32;
 
-/// `left op right` as one more operation of the call that a long chain is; `None` if `left` is none, or it would be of another
-/// type than `left`, or of another one than integers, DOUBLE and DECIMAL.
+/// `left op right` as one more operation of a long chain's call. `None` if `left` is not such a chain, if the type would change,
+/// or if it is not an integer type, DOUBLE or DECIMAL.
 pub(super) fn lengthened(
     left: &mut Expr,
     op: Operator,
@@ -130,14 +130,14 @@ pub(super) fn lengthened(
     }
     let ty = type_of(left, schema)?;
     let stays = match (&ty, &type_of(right, schema)?) {
-        // The sum of DECIMALs has a digit more, until there are no more.
+        // The sum of DECIMALs has one digit more, up to the maximum.
         (
             DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale),
             DataType::Decimal128(_, of_right),
         ) => operation != Operation::Multiply && of_right <= scale,
         (ty, of_right) => (ty.is_integer() || *ty == DataType::Float64) && ty == of_right,
     };
-    // Numbers that are written count digit by digit where something asks for that.
+    // Numbers in the statement keep their digits if an exact context asks for them.
     if !stays || is_number(left) {
         return None;
     }
@@ -195,13 +195,13 @@ impl Operation {
     }
 }
 
-/// `a + b`, `a - b` or `a * b` of two integers of one type, or a chain of such operations from the left. A
-/// chain may be of doubles, which do not overflow, and of DECIMALs.
+/// `a + b`, `a - b` or `a * b` of two integers of one type, or a chain of such operations from the left. A chain may
+/// also be of doubles, which do not overflow, and of DECIMALs.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
-    /// One fewer than operands.
+    /// One fewer than the operands.
     operations: Vec<Operation>,
-    /// Of the first operand and the result.
+    /// The type of the first operand and of the result.
     ty: DataType,
     signature: Signature,
 }
@@ -277,14 +277,14 @@ impl ScalarUDFImpl for Checked {
         Ok(Arc::new(Field::new(self.name(), self.ty.clone(), nullable)))
     }
 
-    /// Of its type: of an interval of none, functions around this one could not tell how their results are ordered.
+    /// An interval of the result's type. With an untyped one, enclosing functions could not derive the order of their results.
     fn evaluate_bounds(&self, _inputs: &[&Interval]) -> Result<Interval> {
         Interval::make_unbounded(&self.ty)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        // The optimiser puts NULLs without a type in the place of columns, to learn what becomes of them. Functions of such ones
-        // may yield another type.
+        // The optimiser replaces columns by NULLs without a type to test for null results. Functions of such NULLs may yield
+        // another type.
         let mut operands =
             args.args
                 .into_iter()
@@ -303,7 +303,7 @@ impl ScalarUDFImpl for Checked {
     }
 }
 
-/// The error in words: what overflowed, and what holds more.
+/// The message for an overflow: the operation, and a type that holds more.
 fn overflow(error: DataFusionError, ty: &DataType) -> DataFusionError {
     let DataFusionError::ArrowError(arrow, _) = &error else {
         return error;
@@ -350,8 +350,8 @@ impl<'a, T: ArrowPrimitiveType> Side<'a, T> {
     }
 }
 
-/// Integers whose overflow shows without a branch: each operation also returns a number that is
-/// negative if the result may be wrong.
+/// Integers with branch-free overflow detection: each operation also returns a number that is negative if the result may be
+/// wrong.
 trait Lane: Copy + Default + std::ops::BitOrAssign + PartialOrd {
     fn add(self, other: Self) -> (Self, Self);
     fn subtract(self, other: Self) -> (Self, Self);
@@ -364,7 +364,7 @@ macro_rules! lane {
             #[inline]
             fn add(self, other: Self) -> (Self, Self) {
                 let sum = self.wrapping_add(other);
-                // Operands of one sign, a sum of the other.
+                // Both operands have one sign, and the sum has the other.
                 (sum, (self ^ sum) & (other ^ sum))
             }
 
@@ -387,13 +387,13 @@ lane!(i32, |a: i32, b: i32| {
     let low = product as i32;
     (low, -i32::from(i64::from(low) != product))
 });
-// Two factors of 32 bits are safe; wider ones may be.
+// Factors of 32 bits never overflow; wider ones may still be correct.
 lane!(i64, |a: i64, b: i64| {
     let wide = (i64::from(a as i32) != a) | (i64::from(b as i32) != b);
     (a.wrapping_mul(b), -i64::from(wide))
 });
 
-/// The whole batch at once; `None` if a result may have overflowed, or where there is no array.
+/// Computes the whole batch; `None` if a result may have overflowed, or if no argument is an array.
 fn whole_batch<T: ArrowPrimitiveType<Native: Lane>>(
     operation: Operation,
     left: &ColumnarValue,
@@ -476,7 +476,7 @@ mod tests {
         result.collect()
     }
 
-    /// Numbers of every size, with the extremes.
+    /// Numbers of every size, including the extremes.
     fn any_bigint() -> impl Strategy<Value = Option<i64>> {
         let sized = (any::<i64>(), 0..64_u32).prop_map(|(value, shift)| Some(value >> shift));
         let special = prop::sample::select(vec![None, Some(i64::MIN), Some(i64::MAX), Some(-1)]);

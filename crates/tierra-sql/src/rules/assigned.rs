@@ -1,5 +1,4 @@
-//! The cast of a value to the type of the column that it goes into: where one cannot be cast, the error names column
-//! and value.
+//! The cast of a value to the type of its target column. If it fails, the error names the column and the value.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use datafusion::logical_expr::{
 use crate::error::{InsertError, SqlError};
 use crate::types::name_of;
 
-/// `value` as one of type `to`, which column `column` has.
+/// `value` as a value of type `to`, the type of column `column`.
 pub(super) fn assigned(value: Expr, column: &str, to: &DataType) -> Expr {
     let cast = Assigned {
         signature: Signature::any(1, Volatility::Immutable),

@@ -1,11 +1,11 @@
-//! INSERT assigns values to columns; it does not convert them.
+//! INSERT assigns values to columns; it does not convert them freely.
 //!
-//! DataFusion's planner casts whatever it is given. Here a value goes into a column as PostgreSQL
-//! assigns it: numbers into numbers, rounded half away from zero where the column has fewer digits and
-//! refused where it has too few; dates and timestamps into each other; anything into VARCHAR; text that
-//! stands in the statement into any type that can read it. Everything else has to be cast by hand.
+//! DataFusion's planner casts every value. Here a value is assigned as in PostgreSQL. Numbers go into numbers: rounded half
+//! away from zero if the column has fewer digits after the point, refused if it has too few before it. Dates and timestamps
+//! go into each other, and any value into VARCHAR. A text literal goes into every type that can parse it. Everything else
+//! needs an explicit cast.
 //!
-//! The invariant: every cast left between a value and a column is one of those.
+//! Invariant: every cast left between a value and a column is one of these.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ fn assign_all(dml: DmlStatement) -> Result<DmlStatement> {
 }
 
 impl Target<'_> {
-    /// For each column of `source` the column of the table that it goes to as it is; `columns` are the table's.
+    /// For each column of `source`, the table's column that it goes to unchanged; `columns` are the table's.
     fn columns_of(&self, source: &LogicalPlan, columns: &[Expr]) -> Vec<Option<Field>> {
         let mut fields = vec![None; source.schema().fields().len()];
         for (expr, field) in columns.iter().zip(self.schema.fields()) {
@@ -102,9 +102,9 @@ impl Target<'_> {
         fields
     }
 
-    /// The rows of VALUES, whose cells the planner has cast to the types of their columns.
+    /// The rows of VALUES. The planner has cast their cells to the types of the columns.
     fn assign_values(&self, values: &Values, columns: &[Expr]) -> Result<LogicalPlan> {
-        // Which column of the table each column of VALUES goes to.
+        // The table's column for each column of VALUES.
         let mut fields = vec![None; values.schema.fields().len()];
         for (expr, field) in columns.iter().zip(self.schema.fields()) {
             if let Some(place) =
@@ -139,7 +139,7 @@ impl Target<'_> {
             }
             rows.push(cells);
         }
-        // A cell that turns out to be NULL is the table's to refuse: it can name the column.
+        // The table refuses a cell that turns out to be NULL: it can name the column.
         let nullable = values.schema.fields().iter();
         let nullable = nullable.map(|field| field.as_ref().clone().with_nullable(true));
         let schema = DFSchema::from_unqualified_fields(nullable.collect(), Default::default())?;
@@ -149,7 +149,7 @@ impl Target<'_> {
         }))
     }
 
-    /// What goes into `field`: `expr` is a column of `source`, cast or not, or a default.
+    /// The value for `field`: `expr` is a column of `source`, with or without a cast, or a default.
     fn assign_column(&self, expr: Expr, source: &LogicalPlan, field: &Field) -> Result<Expr> {
         if !field.is_nullable() && is_null(&expr) {
             return Err(self.refuse(InsertError::Null {
@@ -168,7 +168,7 @@ impl Target<'_> {
             )));
         };
         let from = source.schema().field_from_column(column)?.data_type();
-        // A constant is assigned as it is written, with all its digits.
+        // A constant is assigned as written, with all its digits.
         match constant(source, column) {
             Some(constant) => self.assign(constant, from, field),
             None => self.assign(expr.as_ref().clone(), from, field),
@@ -185,7 +185,7 @@ impl Target<'_> {
             })
         })?;
         Ok(match value {
-            // A parameter is cast, so that its argument is assigned when there is one.
+            // A parameter keeps its cast, so that its argument is assigned when it is bound.
             Expr::Cast(cast) if from != field.data_type() && !has_parameter(&cast.expr) => {
                 assigned(*cast.expr, field.name(), field.data_type())
             }
@@ -218,8 +218,8 @@ fn assign(value: Expr, from: &DataType, to: &DataType) -> Option<Expr> {
     allowed.then(|| cast(value, to.clone()))
 }
 
-/// An argument of EXECUTE as a value of its parameter's type, where that is a column's: it is assigned
-/// as a value to a column is. `None` if it cannot be.
+/// An argument of EXECUTE as a value of its parameter's type, if that is a column's. It is assigned as a value is to a
+/// column. `None` if it cannot be.
 pub(crate) fn argument(value: Expr, to: &DataType) -> Result<Option<Expr>> {
     if LogicalType::of_arrow(to).is_none() {
         return Ok(Some(value));
@@ -228,7 +228,7 @@ pub(crate) fn argument(value: Expr, to: &DataType) -> Result<Option<Expr>> {
     Ok(assign(value, &from, to))
 }
 
-/// A number rounded to an integer, half away from zero: the cast that follows cuts.
+/// A number rounded to an integer, half away from zero, because the cast that follows truncates.
 fn rounded(value: Expr, from: &DataType) -> Expr {
     if is_number(&value) {
         let number = exact(value);
@@ -258,7 +258,7 @@ fn cast(value: Expr, to: DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(value), to))
 }
 
-/// The column of the source that `expr` is made of.
+/// The source's column that `expr` refers to.
 fn source_column(expr: &Expr) -> Option<&Column> {
     match expr {
         Expr::Alias(Alias { expr, .. }) => source_column(expr),
@@ -268,7 +268,7 @@ fn source_column(expr: &Expr) -> Option<&Column> {
     }
 }
 
-/// The number or text that `column` of `source` is in every row, if it is written there.
+/// The number or text that the statement gives `column` of `source` in every row.
 fn constant(source: &LogicalPlan, column: &Column) -> Option<Expr> {
     let LogicalPlan::Projection(projection) = source else {
         return None;
@@ -299,7 +299,7 @@ fn is_string(ty: &DataType) -> bool {
     )
 }
 
-/// An argument, or an item of one, as it is written.
+/// An argument, or an item of it, as written.
 pub(crate) fn shown(value: &Expr) -> String {
     match value {
         Expr::Literal(text, _) if is_string(&text.data_type()) && !text.is_null() => {

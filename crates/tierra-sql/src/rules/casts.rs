@@ -1,9 +1,8 @@
-//! Casts that lose part of a value, in filters: nothing is estimated of them.
+//! Hides casts that lose part of a value from the estimates of filters.
 //!
-//! DataFusion estimates what a filter leaves from the bounds of its columns, and takes bounds through a cast
-//! and back. From `CAST(time AS DATE)` a day comes back where an hour went in, more rows than there were,
-//! and planning fails. A function around the cast, which hands on what it gets, stops that. It is put in
-//! last, when nothing looks at the cast any more.
+//! DataFusion estimates the result of a filter from the bounds of its columns, and maps bounds through a cast and back.
+//! For `CAST(time AS DATE)` an hour becomes a day, the estimate exceeds the number of rows, and planning fails. An identity
+//! function around the cast prevents that. It is added last, when no other rule reads the cast.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// Puts [`Handed`] around casts that lose something.
+/// Puts [`Handed`] around casts that lose information.
 #[derive(Debug)]
 pub(super) struct LossyCasts;
 
@@ -70,7 +69,7 @@ fn is_handed(function: &ScalarFunction) -> bool {
     function.func.inner().downcast_ref::<Handed>().is_some()
 }
 
-/// Whether a value may come back from `to` as another one.
+/// Whether a value may come back from `to` as a different one.
 fn is_lossy(from: &DataType, to: &DataType) -> bool {
     use DataType::{Date32, Decimal128, Float64, Int64, Timestamp};
     match (from, to) {

@@ -1,6 +1,6 @@
-//! Texts lie close before and behind a sort, and behind a window, as [`with_close_texts`](crate::memory::with_close_texts) says.
+//! Copies strings together before and after a sort and after a window ([`with_close_texts`](crate::memory::with_close_texts)).
 //!
-//! Each batch of a window holds what the operator has kept of the batches before, buffers of rows that are long gone among it.
+//! A window's batches reference what the operator kept of earlier batches, including buffers of rows that are gone.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use super::plan::EachOperator;
 use crate::pass::Pass;
 
-/// The rule. It is the last: others look for sorts by what stands above and below them.
+/// The rule. It runs last: other rules recognise sorts by the operators above and below them.
 pub(super) const RULE: EachOperator = EachOperator {
     name: "close_texts",
     rewrite,
@@ -34,7 +34,7 @@ fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execution
         return Ok(Transformed::yes(Pass::Texts.above(plan)));
     }
     let input = match plan.downcast_ref::<SortExec>() {
-        // The first few rows are copied together by the operator itself.
+        // A sort for the first few rows copies their strings itself.
         Some(sort) if sort.fetch().is_none() => Pass::Texts.above(Arc::clone(sort.input())),
         _ => return Ok(Transformed::no(plan)),
     };

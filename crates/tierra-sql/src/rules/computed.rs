@@ -1,9 +1,9 @@
-//! What an operator cannot hold is computed below it.
+//! Computes expressions below operators that cannot evaluate them.
 //!
-//! A subquery of one value that refers to the row outside is planned in select lists and conditions; predicates of subqueries
-//! have no place in ORDER BY, and those of two windows are planned apart though they are the same. Of `abs(round(x))` and `-round(x)` the planner fails to tell how they are ordered, since it does
-//! not know what `round` yields, even where rows are sorted by just that. In what groups, aggregates, orders and looks through
-//! windows these become columns:
+//! A scalar subquery that refers to the outer row is planned only in select lists and conditions. Predicates of subqueries
+//! are not allowed in ORDER BY, and equal ones of two windows are planned separately. For `abs(round(x))` and `-round(x)` the
+//! planner fails to derive the order, even if rows are sorted by just that, because it has no bounds for `round`. Under
+//! operators that group, aggregate, order or compute windows these expressions become columns:
 //! ```text
 //! Aggregate: groupBy=[name AS (subquery)]       Projection: columns
 //!   Projection: columns, (subquery) AS name       Sort: name
@@ -97,7 +97,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(plan))
 }
 
-/// A name that no column of `schema` has, nor any of `used` that were named before.
+/// A name that differs from every column of `schema` and from the `used` names before it.
 fn free(schema: &DFSchema, used: usize) -> Column {
     let mut names = (used..).map(|number| format!("tierra_computed_{number}"));
     let is_free = |name: &String| !schema.has_column_with_unqualified_name(name);
@@ -116,7 +116,7 @@ fn is_predicate(expr: &Expr) -> bool {
     }
 }
 
-/// Whether how `expr` is ordered depends on the least and the greatest of values that are computed.
+/// Whether the order of `expr` depends on bounds that are computed.
 fn hides_order(expr: &Expr) -> bool {
     let inner = match expr {
         Expr::Negative(inner) => inner.as_ref(),

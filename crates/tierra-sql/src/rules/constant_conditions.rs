@@ -1,8 +1,8 @@
-//! A condition that names no column stays above an aggregation of all rows.
+//! A condition without columns stays above an aggregation of all rows.
 //!
-//! DataFusion hands conditions on what GROUP BY says down below it, and with them those that name nothing at all:
-//! `HAVING $1 = $2`, and `FALSE`, which it makes of `n = 1 AND n = 2` on the way. But an aggregation without GROUP BY has a row for
-//! no rows. Nothing is handed down below such a one.
+//! DataFusion pushes conditions on GROUP BY columns below the aggregation, and with them conditions without columns:
+//! `HAVING $1 = $2`, and `FALSE`, which it makes of `n = 1 AND n = 2`. But an aggregation without GROUP BY yields a row even for
+//! no rows. So nothing is pushed below such an aggregation.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
@@ -13,10 +13,10 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use super::plan::LogicalRule;
 
-/// DataFusion's rule that hands conditions down.
+/// DataFusion's rule that pushes conditions down.
 pub(super) const PUSHED_DOWN: &str = "push_down_filter";
 
-/// The rule but for conditions on an aggregation of all rows.
+/// The rule, except for conditions on an aggregation of all rows.
 #[derive(Debug)]
 pub(super) struct AboveAggregations(pub(super) LogicalRule);
 
@@ -41,7 +41,7 @@ impl OptimizerRule for AboveAggregations {
     }
 }
 
-/// Whether `plan` is a condition on an aggregation that has a row where there are none to aggregate.
+/// Whether `plan` is a condition on an aggregation that yields a row for an empty input.
 fn has_row_of_no_rows(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Filter(filter) = plan else {
         return false;

@@ -1,11 +1,11 @@
-//! `INSERT INTO t SELECT * FROM 'file.csv'`: fields that go into columns as they are, are read as a load reads them,
-//! as values of those columns.
+//! `INSERT INTO t SELECT * FROM 'file.csv'`: fields that go into columns unchanged are parsed as values of those columns,
+//! as in a load.
 //!
-//! The types that a file's fields seem to have are a guess; from it they would be assigned, and a number rounded to
-//! the digits of its column, or 007 be 7 in a VARCHAR. A field that the query computes or compares with keeps the type
-//! guessed, as does one that goes into columns of several types, or into a column and elsewhere. Rows that WHERE or
-//! LIMIT leaves out must not fail for the column they do not go into: below these only text is read as such, which
-//! every field is.
+//! The types of a file's fields are guesses. If values were assigned from them, a number would be rounded to the digits of
+//! its column, and 007 would become 7 in a VARCHAR. A field that the query computes or compares with keeps the guessed
+//! type. So does a field that goes into columns of several types, or into a column and elsewhere. Rows that WHERE or LIMIT
+//! leaves out must not fail for a column they do not go into: below these only fields for VARCHAR columns are parsed as the
+//! column's type, because every field is text.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan, TableScanBuilder};
 
 use crate::load::CsvTable;
 
-/// `source` with the fields of a CSV file read as `wanted`, by the source's columns; `None` where it is not rows of
-/// one.
+/// `source` with the fields of a CSV file parsed as `wanted`, by the source's columns; `None` if it does not read a CSV
+/// file.
 pub(super) fn read_as(
     source: &LogicalPlan,
     wanted: &[Option<Field>],
@@ -92,8 +92,8 @@ pub(super) fn read_as(
     Ok(Some(plan.recompute_schema()?))
 }
 
-/// Whether a subquery of the node `plan` refers to rows outside it: such a reference has the type of its column written
-/// down, and stands in no expression of `plan`.
+/// Whether a subquery of the node `plan` refers to outer rows. Such a reference stores its column's type and is in no
+/// expression of `plan`.
 fn is_correlated(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_subqueries(|subquery| {
@@ -105,7 +105,7 @@ fn is_correlated(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// The column that `expr` is, under whatever name.
+/// The column of `expr`, under any alias.
 fn column(expr: &Expr) -> Option<&Column> {
     match expr {
         Expr::Alias(alias) => column(&alias.expr),

@@ -1,7 +1,7 @@
 //! A sum beside DISTINCT aggregates keeps its type.
 //!
-//! DataFusion computes `sum(x), count(DISTINCT x)` by groups of equal values first, and sums the sums, which for DECIMAL have more
-//! digits than the sum had. What compares it was planned for the sum's type, and failed. There it is not done.
+//! DataFusion computes `sum(x), count(DISTINCT x)` by grouping equal values first, and then sums the sums. For DECIMAL these have
+//! more digits than the sum. Operators above were planned for the sum's type and failed. The rule is skipped for such plans.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
@@ -14,7 +14,7 @@ use super::plan::LogicalRule;
 /// DataFusion's rule.
 pub(super) const BY_GROUPS: &str = "single_distinct_aggregation_to_group_by";
 
-/// The rule where it leaves types as they are.
+/// The rule, if it does not change types.
 #[derive(Debug)]
 pub(super) struct OfOneType(pub(super) LogicalRule);
 

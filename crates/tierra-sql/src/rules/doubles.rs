@@ -1,8 +1,8 @@
-//! There is one zero and one NaN, however they were computed.
+//! Computed doubles have one zero and one NaN.
 //!
 //! Arrow compares doubles bit by bit: -0.0 is less than 0.0, and a NaN with its sign set, as processors make them, is less
-//! than all numbers. Tables store neither. Here whatever may yield one passes through [`Canonical`]: arithmetic, functions,
-//! casts and aggregates, as does what [files](crate::foreign) hold. Joins, lists, groups, orders and windows then see equal doubles as equal.
+//! than all numbers. Tables store neither. Here each expression that may yield one passes through [`Canonical`]: arithmetic,
+//! functions, casts, aggregates, and values of [files](crate::foreign). So joins, lists, groups, orders and windows agree.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use super::plan::{schema_below, uses};
 /// The function that the rule adds.
 pub(crate) const CANONICAL: &str = "one_zero";
 
-/// Functions and aggregates that hand on one of their arguments.
+/// Functions and aggregates that return one of their arguments.
 const HAND_ON: &[&str] = &[
     "coalesce",
     "nullif",
@@ -88,7 +88,7 @@ fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// `plan`, with those of its doubles that `may_differ` passed through [`Canonical`].
+/// `plan` with [`Canonical`] around the doubles for which `may_differ`.
 fn settle_output(
     plan: LogicalPlan,
     may_differ: impl Fn(usize) -> bool,
@@ -111,7 +111,7 @@ fn settle_output(
     Ok(Transformed::yes(LogicalPlan::Projection(projection)))
 }
 
-/// Whether an aggregate or window function yields what was not among its arguments.
+/// Whether an aggregate or window function yields values that are not among its arguments.
 fn computes_anew(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => computes_anew(&alias.expr),
@@ -124,7 +124,7 @@ fn computes_anew(expr: &Expr) -> bool {
     }
 }
 
-/// Whether `expr`, if it is a double, may be of another form than its parts.
+/// Whether `expr`, if it is a double, may differ in form from its parts.
 fn may_compute(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(ScalarValue::Float32(_) | ScalarValue::Float64(_), _) => true,
@@ -150,7 +150,7 @@ fn settle(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         return Transformed::no(expr);
     }
     Transformed::yes(canonical(match expr {
-        // What arithmetic goes on with may be either zero, but not what is divided by.
+        // Arithmetic accepts either zero as an operand, except as a divisor.
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => Expr::BinaryExpr(BinaryExpr {
             left: Box::new(bare(*left)),
             op,
@@ -181,7 +181,7 @@ fn is_arithmetic(op: Operator) -> bool {
     matches!(op, Plus | Minus | Multiply | Divide | Modulo)
 }
 
-/// Whether a cast's argument has neither a sign of zero nor NaN.
+/// Whether the argument of a cast has neither a signed zero nor NaN.
 fn casts_whole(expr: &Expr, schema: &DFSchema) -> bool {
     let (Expr::Cast(datafusion::logical_expr::Cast { expr, .. })
     | Expr::TryCast(datafusion::logical_expr::TryCast { expr, .. })) = expr
@@ -205,7 +205,7 @@ fn canonical(expr: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(one_zero()), vec![expr]))
 }
 
-/// `expr` as it was before the rule came to it.
+/// `expr` without the function that the rule added.
 fn bare(expr: Expr) -> Expr {
     match expr {
         Expr::ScalarFunction(mut call) if call.name() == CANONICAL && call.args.len() == 1 => {
@@ -260,7 +260,7 @@ impl ScalarUDFImpl for Canonical {
         CANONICAL
     }
 
-    /// The name of what it is called with.
+    /// The name of its argument.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         match args {
             [value] => Ok(value.schema_name().to_string()),
@@ -282,11 +282,11 @@ impl ScalarUDFImpl for Canonical {
         Ok(Arc::new(field))
     }
 
-    /// Of its type: of an interval of none, functions around this one could not tell how their results are ordered.
+    /// An interval of the result's type. With an untyped one, enclosing functions could not derive the order of their results.
     fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
         match inputs[0].data_type() {
             ty if ty.is_floating() => Interval::make_unbounded(&ty),
-            // Of what computes no bounds itself.
+            // The argument has no computed bounds.
             _ => Interval::make_unbounded(&DataType::Float64),
         }
     }

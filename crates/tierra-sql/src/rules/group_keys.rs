@@ -1,10 +1,10 @@
-//! Groups whose names mislead the optimiser.
+//! Renames groups whose names mislead the optimiser.
 //!
-//! The key of one table is no key of the groups of a join. Of `GROUP BY a.id, b.id` DataFusion takes the primary key `a.id` for a
-//! key of all groups, since it was one of `a`: ORDER BY lost `b.id`, an outer GROUP BY had too few groups, and a join with these
-//! groups found one where there are many. It goes by names. And of `GROUP BY a, CAST(a AS DOUBLE)`, which have one name, it
-//! computes the second one from the first above the groups, and refuses the two. So what groups such rows gets other names, and
-//! a projection above says the old ones again.
+//! The key of one table does not determine the groups of a join. For `GROUP BY a.id, b.id` DataFusion takes the primary key
+//! `a.id` of `a` for a key of all groups. So ORDER BY lost `b.id`, an outer GROUP BY had too few groups, and a join with these
+//! groups found one match instead of many. It compares names. It also computes the second group of
+//! `GROUP BY a, CAST(a AS DOUBLE)`, which has the same name, from the first one above the groups, and refuses both. So groups of
+//! such rows get other names, and a projection above restores the old ones.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !has_namesakes(&groups) && !has_key_of_part(input, &groups)? {
         return Ok(Transformed::no(plan));
     }
-    // What is named twice is a column once.
+    // An expression that is named twice is one column.
     let mut seen = HashSet::new();
     groups.retain(|expr| seen.insert(expr.clone()));
     let count = groups.len();
@@ -71,7 +71,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(named)))
 }
 
-/// Whether two of them have one name.
+/// Whether two different groups have one name.
 fn has_namesakes(groups: &[Expr]) -> bool {
     let mut seen = HashMap::new();
     groups.iter().any(|group| {
@@ -80,9 +80,9 @@ fn has_namesakes(groups: &[Expr]) -> bool {
     })
 }
 
-/// Whether `groups` have a key of `input`, or of something that it is made of, that does not determine all of them.
+/// Whether `groups` contain a key of `input`, or of a plan below it, that does not determine all of them.
 fn has_key_of_part(input: &LogicalPlan, groups: &[Expr]) -> Result<bool> {
-    // An outer join may become another one, which keeps a key that this one has lost.
+    // An outer join may be rewritten as another join, which keeps a key that the outer join does not.
     input.exists(|plan| {
         let schema = plan.schema();
         let place = |expr: &Expr| schema.maybe_index_of_column(expr.try_as_col()?);

@@ -1,7 +1,7 @@
-//! Aggregates that are known without reading rows: not where one has FILTER.
+//! Aggregates that statistics answer without reading rows, except in plans with FILTER.
 //!
-//! DataFusion looks for an aggregation whose values statistics tell below the one that is to be replaced, past one with
-//! FILTER, so that `SELECT count(*) FILTER (WHERE m = 3) FROM (SELECT max(x) AS m FROM t)` became `max(x)`.
+//! DataFusion searches below the aggregation to be replaced for one whose values are in the statistics, and passes over one with
+//! FILTER. So `SELECT count(*) FILTER (WHERE m = 3) FROM (SELECT max(x) AS m FROM t)` became `max(x)`.
 
 use std::sync::Arc;
 

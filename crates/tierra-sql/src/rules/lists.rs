@@ -1,13 +1,12 @@
 //! Lists that DataFusion's simplifier must not merge.
 //!
-//! It makes one list of two that ask about the same value: `x IN (1) AND x IN (2)` becomes false, which is
-//! NULL where x is; `x NOT IN (1, 2) OR x NOT IN (3, 4)` becomes true; `x IN (1, 2) AND x NOT IN (3, NULL)`
-//! forgets the NULL, and lists of columns are compared by name. Here the lists of a value that would be
-//! merged so become calls of [`InSet`], which a scan reads as it reads lists, and lists of anything but
-//! literals comparisons one by one. What is merged rightly is left: IN with IN by OR, NOT IN with NOT IN
-//! by AND, and lists of values that are never NULL.
+//! It merges two lists on the same value: `x IN (1) AND x IN (2)` becomes false, but is NULL if x is NULL.
+//! `x NOT IN (1, 2) OR x NOT IN (3, 4)` becomes true. `x IN (1, 2) AND x NOT IN (3, NULL)` loses the NULL. Lists of columns
+//! are compared by name. Here lists that would be merged wrongly become calls of [`InSet`], which a scan reads as lists.
+//! Lists with items other than literals become single comparisons. Correct merges stay: IN with IN by OR, NOT IN with
+//! NOT IN by AND, and lists on values that are never NULL.
 
-// Expressions are keys here. What functions in them cache takes no part in their hash.
+// Expressions are keys here. Caches inside their functions are not part of the hash.
 #![allow(clippy::mutable_key_type)]
 
 use std::collections::{HashMap, HashSet};
@@ -30,7 +29,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use super::plan::schema_below;
 use crate::list::{InSet, List};
 
-/// How many sets were made of lists.
+/// The number of sets made of lists.
 static SETS: AtomicU64 = AtomicU64::new(0);
 
 /// Keeps lists apart that would be merged wrongly.
@@ -78,7 +77,7 @@ impl OptimizerRule for ListsApart {
     }
 }
 
-/// Whether two lists, or a list and comparisons that may become one, can meet: a cheap look before all else.
+/// Whether two lists, or a list and comparisons that may become one, can meet. A cheap test before all others.
 fn has_lists_to_merge(expr: &Expr) -> Result<bool> {
     let mut lists = 0;
     let mut equalities = 0;
@@ -90,14 +89,14 @@ fn has_lists_to_merge(expr: &Expr) -> Result<bool> {
     Ok(lists + equalities / 2 >= 2)
 }
 
-/// What a condition has of lists about one value.
+/// The lists on one value in a condition.
 #[derive(Debug, Clone, Copy, Default)]
 struct Found {
-    /// `x = constant`, two of which become a list beside an OR.
+    /// `x = constant`. Two of these become a list beside an OR.
     equality: bool,
     in_list: bool,
     not_in_list: bool,
-    /// Whether one of them can be NULL, or has an item that is no literal.
+    /// Whether one of them can be NULL, or has an item that is not a literal.
     may_be_unknown: bool,
 }
 
@@ -114,7 +113,7 @@ impl Apart {
         apart
     }
 
-    /// What `expr` has, after those of its parts that meet are noted.
+    /// The lists in `expr`. It first notes those of its parts that meet.
     fn look<'a>(&mut self, expr: &'a Expr, schema: &DFSchema) -> HashMap<&'a Expr, Found> {
         if let Some((value, constant)) = equality(expr) {
             let found = Found {
@@ -154,7 +153,7 @@ impl Apart {
                 self.meet(left, right, *op == Operator::And)
             }
             other => {
-                // Conditions of their own: arguments, the branches of CASE.
+                // Separate conditions: arguments, the branches of CASE.
                 let _ = other.apply_children(|part| {
                     self.look(part, schema);
                     Ok(TreeNodeRecursion::Continue)
@@ -208,7 +207,7 @@ impl Apart {
                 Some(apart) => Transformed::yes(apart),
                 None => Transformed::no(Expr::InList(list)),
             }),
-            // Of `x = 1 OR x = 2` a list would be made.
+            // `x = 1 OR x = 2` would become a list.
             Expr::BinaryExpr(BinaryExpr {
                 left,
                 op: Operator::Or,
@@ -261,7 +260,7 @@ fn equality(expr: &Expr) -> Option<(&Expr, &Expr)> {
     }
 }
 
-/// Whether the simplifier makes a literal of `expr`, if it is none: of `DATE '2000-01-01'`, which is a cast.
+/// Whether the simplifier turns `expr` into a literal: for example `DATE '2000-01-01'`, which is a cast.
 fn is_constant(expr: &Expr) -> bool {
     let varies = expr.exists(|part| {
         Ok(match part {
@@ -276,7 +275,7 @@ fn is_constant(expr: &Expr) -> bool {
     !varies.unwrap_or(true)
 }
 
-/// A value without casts, which the simplifier may take away.
+/// A value without casts, because the simplifier may remove them.
 fn bare(value: &Expr) -> &Expr {
     match value {
         Expr::Cast(cast) => bare(&cast.expr),
@@ -285,7 +284,7 @@ fn bare(value: &Expr) -> &Expr {
     }
 }
 
-/// Whether a list can be NULL, or has items that are not known.
+/// Whether a list can be NULL, or has items that are not constant.
 fn may_be_unknown(list: &InList, schema: &DFSchema) -> bool {
     list.expr.nullable(schema).unwrap_or(true) || !list.list.iter().all(is_known)
 }
@@ -294,14 +293,14 @@ fn is_known(item: &Expr) -> bool {
     matches!(item, Expr::Literal(item, _) if !item.is_null())
 }
 
-/// Makes sets of lists.
+/// Turns lists into sets.
 struct Sets<'a> {
     schema: &'a DFSchema,
     simplifier: ExprSimplifier,
 }
 
 impl Sets<'_> {
-    /// A list as something that is merged with no other; `None` where types are not settled yet.
+    /// A list in a form that is never merged; `None` if types are not resolved yet.
     fn apart(&self, list: &InList) -> Option<Expr> {
         let (constants, others): (Vec<_>, Vec<_>) =
             list.list.iter().partition(|item| is_constant(item));
@@ -331,7 +330,7 @@ impl Sets<'_> {
         }
     }
 
-    /// `value IN (constants)`. Functions are told apart by their names: no two sets of a process are called the same.
+    /// `value IN (constants)`. Functions are compared by name, so no two sets of a process have the same name.
     fn set(&self, value: &Expr, constants: &[&Expr]) -> Option<Expr> {
         let literals = constants.iter().map(|constant| self.literal(constant));
         let literals = literals.collect::<Option<Vec<_>>>()?;

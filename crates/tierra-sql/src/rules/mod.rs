@@ -1,17 +1,15 @@
-//! What SQL means that DataFusion's own rules do not say: numbers keep their digits, INSERT assigns
-//! and does not convert, an integer that overflows is an error, conditions have three values, and EXCEPT
-//! ALL counts.
+//! SQL semantics beyond DataFusion's own rules: numbers keep their digits, INSERT assigns and does not convert, integer
+//! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
 //! group keys, computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion
 //!     --> microseconds, arithmetic, doubles --> subqueries --> lists --> DataFusion's optimiser --> casts
 //! ```
-//! The first seven read a plan as it was written, before casts are added; the next three need its types
-//! settled, and must see sums of constants before the optimiser folds them. Subqueries and lists need
-//! types as well, and must see conditions before the optimiser takes NULL for false. Casts are hidden from estimates
-//! when nothing else looks at them. Where a rule of the optimiser is wrong it is kept from that ([`constant_conditions`],
-//! [`distinct_sums`], [`known_aggregates`], [`tried`], [`window_orders`]), and put right behind it ([`sorted_inputs`],
-//! [`close_texts`], [`unasked_partitions`]).
+//! The first seven read a plan as written, before casts are added. The next three need resolved types and must see sums of
+//! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
+//! optimiser takes NULL for false. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
+//! optimiser are skipped ([`constant_conditions`], [`distinct_sums`], [`known_aggregates`], [`tried`], [`window_orders`]), or
+//! corrected afterwards ([`sorted_inputs`], [`close_texts`], [`unasked_partitions`]).
 
 mod arithmetic;
 mod assigned;
@@ -56,12 +54,12 @@ pub(crate) use plan::{
     EachOperator, PhysicalRule, schema_below, under_its_name, uses, wrap_physical,
 };
 
-/// DataFusion's rule for comparisons with ANY and ALL, in whose place ours is.
+/// DataFusion's rule for comparisons with ANY and ALL, which ours replaces.
 const SET_COMPARISONS: &str = "rewrite_set_comparison";
 /// DataFusion's rule that merges lists.
 const SIMPLIFIED: &str = "simplify_expressions";
 
-/// A session whose statements mean what this module says.
+/// Adds the rules of this module to a session.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules = before_coercion();
     rules.extend(Analyzer::new().rules);
@@ -116,7 +114,7 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     ]
 }
 
-/// A plan that says of its parameters what is known of their types.
+/// Resolves the types of a plan as far as its parameters' types are known.
 pub(crate) fn settle(plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
     before_coercion()
         .iter()

@@ -1,9 +1,8 @@
-//! A number as it was written: a DOUBLE, until something exact asks for its digits.
+//! A number as written: a DOUBLE, until an exact context asks for its digits.
 //!
-//! The planner reads `0.1` as a double. Up to [`DOUBLE_DIGITS`] digits that loses nothing: the
-//! shortest text of the double is the number written. A longer one is taken out of the statement
-//! before it is planned, and carried through the planner as the text in a call of [`LongNumber`].
-//! In exponent notation a number is a DOUBLE and nothing else.
+//! The planner parses `0.1` as a double. Up to [`DOUBLE_DIGITS`] digits that loses nothing: the shortest text of the
+//! double is the number written. A longer number is taken out of the statement before planning, and carried through the
+//! planner as the text in a call of [`LongNumber`]. A number with an exponent is always a DOUBLE.
 
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, i256};
 use datafusion::common::{ScalarValue, internal_err};
@@ -37,13 +36,12 @@ pub(crate) fn is_long(text: &str) -> bool {
     matches!((first, last), (Some(first), Some(last)) if last - first >= DOUBLE_DIGITS)
 }
 
-/// Whether a number of these digits, without a sign, may be [long](is_long): cheap, and nearly always
-/// not.
+/// Whether a number of these digits, without a sign, may be [long](is_long). It is cheap, and nearly always false.
 pub(crate) fn may_be_long(digits: &str) -> bool {
     digits.len() > DOUBLE_DIGITS
 }
 
-/// The function `'123.45' -> 123.45`, which is a DOUBLE wherever nothing asks for more.
+/// The function `'123.45' -> 123.45`. It is a DOUBLE unless an exact context asks for its digits.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct LongNumber {
     signature: Signature,
@@ -106,8 +104,7 @@ pub(super) fn long_text(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// A number as it is written, without exponent, as a DECIMAL(precision, scale), if that holds it with
-/// all its digits.
+/// A number as written, without an exponent, as a DECIMAL(precision, scale), if that holds all its digits.
 pub(crate) fn exactly(text: &str, precision: u8, scale: u8) -> Option<i128> {
     let number = Exact::parse(text)?;
     if number.scale > scale {
@@ -118,19 +115,18 @@ pub(crate) fn exactly(text: &str, precision: u8, scale: u8) -> Option<i128> {
     (-bound < digits && digits < bound).then_some(digits)
 }
 
-/// A long number as the double that is nearest to it.
+/// A long number as the nearest double.
 pub(super) fn as_double(expr: &Expr) -> Option<ScalarValue> {
     long_text(expr).map(double)
 }
 
-/// Whether `expr` is a number with a point, or a sum, difference or product of numbers one of which
-/// has a point.
+/// Whether `expr` is a number with a point, or a sum, difference or product of numbers at least one of which has a point.
 pub(super) fn is_number(expr: &Expr) -> bool {
     has_point(expr) == Some(true)
 }
 
-/// Whether one of the numbers that `expr` is made of has a point; `None` if it is made of something else, or of
-/// integers alone but no literal. Looks at each part once: sums may be long.
+/// Whether one of the numbers in `expr` has a point; `None` if it has other parts, or is a compound of integers alone.
+/// It visits each part once, because sums may be long.
 fn has_point(expr: &Expr) -> Option<bool> {
     match expr {
         Expr::Literal(ScalarValue::Float64(Some(_)), _) => Some(true),
@@ -141,7 +137,7 @@ fn has_point(expr: &Expr) -> Option<bool> {
             op: Operator::Plus | Operator::Minus | Operator::Multiply,
             right,
         }) => {
-            // The right side is the short one.
+            // The right side is the shorter one.
             let right = has_point(right)?;
             Some(has_point(left)? || right).filter(|point| *point)
         }
@@ -157,8 +153,7 @@ pub(super) struct Exact {
 }
 
 impl Exact {
-    /// The value of a number as written; `None` if it [is none](is_number), or has more digits than
-    /// any DECIMAL.
+    /// The value of a number as written; `None` if it [is not a number](is_number), or has more digits than any DECIMAL.
     pub(super) fn of(expr: &Expr) -> Option<Self> {
         match expr {
             Expr::Literal(ScalarValue::Float64(Some(value)), _) if value.is_finite() => {
@@ -224,12 +219,12 @@ impl Exact {
         })
     }
 
-    /// The number, if a DECIMAL can hold it.
+    /// The number, if it fits a DECIMAL.
     fn checked(self) -> Option<Self> {
         (self.precision() <= DECIMAL256_MAX_PRECISION).then_some(self)
     }
 
-    /// The digits with `scale` of them behind the point, no fewer than there are.
+    /// The digits with `scale` of them after the point, which must not be fewer than it has.
     fn rescaled(self, scale: u8) -> Option<i256> {
         let factor = i256::from_i128(10).checked_pow(u32::from(scale - self.scale))?;
         self.digits.checked_mul(factor)
@@ -262,8 +257,8 @@ impl Exact {
         }
     }
 
-    /// The number as a literal to compare with a value of the exact type `ty`: of that type if it
-    /// can be, else of one that has a common type with it in which no value loses digits.
+    /// The number as a literal to compare with a value of the exact type `ty`. It has that type if it fits, else a type whose
+    /// common type with `ty` loses no digits.
     pub(super) fn beside(self, ty: &DataType) -> ScalarValue {
         let (precision, scale) = match ty {
             DataType::Decimal128(precision, scale) => (*precision, scale.unsigned_abs()),
@@ -298,8 +293,7 @@ impl Exact {
         ScalarValue::Decimal256(Some(self.digits), self.precision(), self.scale as i8)
     }
 
-    /// The number as a DECIMAL to add to, or subtract from, a value of type `ty`, if the result
-    /// keeps every digit.
+    /// The number as a DECIMAL to add to, or subtract from, a value of type `ty`, if the result keeps every digit.
     pub(super) fn addend(self, ty: &DataType) -> Option<ScalarValue> {
         let DataType::Decimal128(precision, scale) = ty else {
             return None;
@@ -379,7 +373,7 @@ mod tests {
             ScalarValue::Decimal128(Some(1505), 4, 3)
         );
         assert_eq!(of("10.0", DataType::Int32), ScalarValue::Int64(Some(10)));
-        // 28 digits before the point and 11 behind it are more than 38.
+        // 28 digits before the point and 11 after it are more than 38.
         assert!(matches!(
             of("0.00000000001", DataType::Decimal128(38, 10)),
             ScalarValue::Decimal256(_, 11, 11)

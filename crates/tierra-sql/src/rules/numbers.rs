@@ -1,10 +1,9 @@
-//! Numbers meet exact values digit by digit.
+//! Numbers are compared with exact values digit by digit.
 //!
-//! A number with a point is a DOUBLE, as DataFusion reads it, except where something exact asks for
-//! its digits: compared with a DECIMAL or an integer, added to or subtracted from a DECIMAL, cast to a
-//! DECIMAL (and, see [`super::assignment`], stored in one). None of these changes the type that the
-//! planner gave the expression around it, but for sums, which are therefore settled while they are
-//! planned. -0.0 is 0.0, as no column stores it.
+//! A number with a point is a DOUBLE, as in DataFusion, except in exact contexts: compared with a DECIMAL or an integer,
+//! added to or subtracted from a DECIMAL, cast to a DECIMAL (and, see [`super::assignment`], stored in one). None of these
+//! changes the type that the planner gave the enclosing expression, except for sums. So sums are handled during planning.
+//! -0.0 is 0.0, because no column stores it.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -88,7 +87,7 @@ fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     .map_data(LogicalPlan::recompute_schema)
 }
 
-/// Most statements have none, and are not looked at twice.
+/// Most statements have none; they skip the second pass.
 fn has_numbers(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_expressions(|expr| {
@@ -148,7 +147,7 @@ fn settle(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             let expr = Box::new(exact(*expr));
             Transformed::yes(Expr::TryCast(TryCast { expr, field }))
         }
-        // Either zero.
+        // 0.0 or -0.0.
         Expr::Literal(ScalarValue::Float64(Some(0.0)), metadata) => {
             let zero = ScalarValue::Float64(Some(0.0));
             Transformed::yes(Expr::Literal(zero, metadata))
@@ -166,9 +165,9 @@ fn compared<const N: usize>(operands: [Expr; N], schema: &DFSchema) -> [Expr; N]
         .unwrap_or(operands)
 }
 
-/// Operands that are compared with each other, as many as went in.
+/// Operands that are compared with each other; the result has as many.
 fn compared_all(operands: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
-    // Most have none; types take time.
+    // Most have none, and types are expensive.
     if !operands.iter().any(is_number) {
         return operands;
     }
@@ -176,7 +175,7 @@ fn compared_all(operands: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
         return operands;
     };
     let numbers = operands.iter().filter(|operand| is_number(operand));
-    // A number beyond every DECIMAL: the values are near enough as doubles.
+    // A number is too large for any DECIMAL: doubles are close enough.
     let all_exact = numbers.map(Exact::of).all(|number| number.is_some());
     operands
         .into_iter()
@@ -191,8 +190,7 @@ fn compared_all(operands: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
         .collect()
 }
 
-/// The exact type of what numbers are compared with; `None` if there are no numbers, or if something
-/// is not exact.
+/// The exact type that numbers are compared with; `None` if there are no numbers, or if an operand is not exact.
 fn exact_type(operands: &[Expr], schema: &DFSchema) -> Option<DataType> {
     let mut exact = None;
     let mut numbers = false;
@@ -217,7 +215,7 @@ fn is_decimal(ty: &DataType) -> bool {
     matches!(ty, DataType::Decimal128(_, _) | DataType::Decimal256(_, _))
 }
 
-/// A number with all its digits; anything else as it is.
+/// A number with all its digits; other expressions unchanged.
 pub(super) fn exact(expr: Expr) -> Expr {
     match Exact::of(&expr) {
         Some(number) if is_number(&expr) => literal(number.scalar()),

@@ -1,11 +1,11 @@
-//! A subquery of one value that compares with the row outside by another operator than `=`.
+//! A scalar subquery that compares with the outer row by an operator other than `=`.
 //!
-//! The planner joins such a subquery by equal columns alone. So that it can, the values outside take part in the subquery:
+//! The planner joins such a subquery by equal columns only. So the outer values are added to the subquery's tables:
 //! ```text
 //! SELECT a.x, (SELECT max(b.x) FROM b WHERE b.y > a.y) FROM a
 //! SELECT a.x, (SELECT max(b.x) FROM (SELECT DISTINCT y FROM a) o, b WHERE b.y > o.y AND o.y = a.y) FROM a
 //! ```
-//! A row outside whose value is NULL finds no row in either, if the comparison is with that value.
+//! If the comparison is with an outer value that is NULL, neither form finds a row.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// Whether `plan` yields the same rows where it is computed twice, and none that depend on a row further outside.
+/// Whether `plan` yields the same rows if computed twice, and none that depend on a row further outside.
 fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let changes = plan.exists(|node| {
         Ok(matches!(node, LogicalPlan::Limit(_)) || uses(node, Expr::is_volatile)?)
@@ -77,8 +77,8 @@ fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     Ok(!changes && plan.all_out_ref_exprs().is_empty())
 }
 
-/// Whether `rows` is an aggregate of all rows for which something compares with a row of `outer` by another operator than
-/// `=`, and refers to that row nowhere else.
+/// Whether `rows` is an aggregate without GROUP BY that compares with a row of `outer` by an operator other than `=`, and
+/// refers to that row nowhere else.
 fn compares(rows: &LogicalPlan, outer: &LogicalPlan) -> bool {
     let Some(filter) = condition(rows) else {
         return false;
@@ -97,7 +97,7 @@ fn compares(rows: &LogicalPlan, outer: &LogicalPlan) -> bool {
         && others.into_iter().all(rejects_null)
 }
 
-/// What the rows that an aggregate without GROUP BY sees must fulfil.
+/// The condition on the input rows of an aggregate without GROUP BY.
 fn condition(rows: &LogicalPlan) -> Option<&Filter> {
     match rows {
         LogicalPlan::Projection(projection) => condition(&projection.input),
@@ -112,7 +112,7 @@ fn condition(rows: &LogicalPlan) -> Option<&Filter> {
     }
 }
 
-/// Whether the planner joins by `term`, or it says nothing of the row outside.
+/// Whether the planner can join by `term`, or `term` does not refer to the outer row.
 fn is_joined(term: &Expr) -> bool {
     let is_equality = matches!(
         term,
@@ -124,7 +124,7 @@ fn is_joined(term: &Expr) -> bool {
     is_equality || !term.contains_outer()
 }
 
-/// Whether `term` is not true where a value in it is NULL.
+/// Whether `term` is not true if a value in it is NULL.
 fn rejects_null(term: &Expr) -> bool {
     match term {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
@@ -141,7 +141,7 @@ fn rejects_null(term: &Expr) -> bool {
     }
 }
 
-/// Whether `value` is NULL where a value in it is.
+/// Whether `value` is NULL if a value in it is.
 fn is_strict(value: &Expr) -> bool {
     match value {
         Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::Literal(..) => true,
@@ -156,7 +156,7 @@ fn is_strict(value: &Expr) -> bool {
     }
 }
 
-/// `rows` with the values of `outer` that it compares with, the `number`th such subquery of an operator.
+/// `rows` with the values of `outer` that it compares with. It is the `number`th such subquery of an operator.
 fn with_values(rows: &LogicalPlan, outer: &LogicalPlan, number: usize) -> Result<LogicalPlan> {
     let Some(wanted) = condition(rows).cloned() else {
         return Ok(rows.clone());

@@ -1,4 +1,4 @@
-//! What several rules do with plans, and with DataFusion's own rules.
+//! Helpers of several rules for plans and for DataFusion's own rules.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 pub(super) type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
 pub(crate) type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// Puts `wrapped` in the place of DataFusion's logical rule of that name.
+/// Replaces DataFusion's logical rule of that name by `wrapped`.
 pub(super) fn wrap(
     builder: &mut SessionStateBuilder,
     name: &str,
@@ -29,7 +29,7 @@ pub(super) fn wrap(
     rules.for_each(|rule| *rule = wrapped(Arc::clone(rule)));
 }
 
-/// Puts `wrapped` in the place of DataFusion's physical rules whose names begin so.
+/// Replaces DataFusion's physical rules whose names begin so by `wrapped`.
 pub(crate) fn wrap_physical(
     builder: &mut SessionStateBuilder,
     name: &str,
@@ -43,7 +43,7 @@ pub(crate) fn wrap_physical(
     rules.for_each(|rule| *rule = wrapped(Arc::clone(rule)));
 }
 
-/// What the names in a plan's own expressions mean: columns of its inputs, or of the table where filters were pushed to a scan.
+/// The schema for names in a plan's expressions: columns of its inputs, or of the table if filters were pushed to a scan.
 pub(crate) fn schema_below(plan: &LogicalPlan) -> Result<DFSchema> {
     if let LogicalPlan::TableScan(scan) = plan {
         return DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema());
@@ -55,7 +55,7 @@ pub(crate) fn schema_below(plan: &LogicalPlan) -> Result<DFSchema> {
     Ok(schema)
 }
 
-/// Whether an expression of the node `plan` has a part that `is` so.
+/// Whether an expression of the node `plan` has a part for which `is` is true.
 pub(crate) fn uses(plan: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> Result<bool> {
     let mut found = false;
     plan.apply_expressions(|expr| {
@@ -70,8 +70,8 @@ pub(crate) fn uses(plan: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> Result<boo
     Ok(found)
 }
 
-/// What `change` makes of `expr`, under the name that it had. `names` are those of the operator that `expr` belongs to. Not a
-/// grouping set has a name, but its expressions have.
+/// `expr` as changed by `change`, under its old name. `names` are those of the operator of `expr`. A grouping set has no
+/// name, but its expressions have.
 pub(crate) fn under_its_name(
     expr: Expr,
     names: &NamePreserver,
@@ -96,10 +96,10 @@ pub(crate) fn under_its_name(
     }))
 }
 
-/// An operator of a plan, or what it is changed to.
+/// An operator of a plan.
 type Operator = Arc<dyn ExecutionPlan>;
 
-/// A physical rule that changes operators one by one, from the scans up.
+/// A physical rule that changes operators one by one, bottom-up.
 #[derive(Debug)]
 pub(crate) struct EachOperator {
     pub(crate) name: &'static str,

@@ -1,16 +1,16 @@
-//! EXCEPT ALL and INTERSECT ALL count: a row that is there m times on the left and n times on the right
-//! comes max(m - n, 0) times, or min(m, n) times.
+//! EXCEPT ALL and INTERSECT ALL count: a row with m copies on the left and n on the right yields max(m - n, 0) or
+//! min(m, n) rows.
 //!
-//! The planner makes them joins that ask only whether the right side has the row. Here the copies of a row
-//! are numbered on both sides, and a copy looks for the one of its number:
+//! The planner turns them into joins that only test whether the right side has the row. Here the copies of a row are
+//! numbered on both sides, and a copy matches the copy with its number:
 //! ```text
 //! Projection: columns
 //!   LeftAnti or LeftSemi Join: columns, number (NULL equals NULL)
 //!     Window: row_number() PARTITION BY columns
 //!     Window: row_number() PARTITION BY columns
 //! ```
-//! Without ALL the left side has each row once, and the join is right. Here the right side has each row once as well: a row that is there a
-//! thousand times would be compared with each of them.
+//! Without ALL the left side has each row once, and the join is right. The right side is then made distinct as well: otherwise
+//! a row with a thousand copies would be compared with each of them.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use datafusion::optimizer::AnalyzerRule;
 /// The column that numbers a row's copies, on the left and on the right.
 const COPY: [&str; 2] = ["tierra_left_copy", "tierra_right_copy"];
 
-/// Numbers the copies of rows where they are counted, and takes each row once where they are not.
+/// Numbers the copies of rows under ALL, and removes duplicates otherwise.
 #[derive(Debug)]
 pub(super) struct CountedCopies;
 
@@ -73,8 +73,8 @@ fn counted(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(plan.build()?))
 }
 
-/// Whether the planner made this of EXCEPT or INTERSECT: nothing else compares all columns of two sides, NULL with NULL, before
-/// joins are optimised.
+/// Whether the join comes from EXCEPT or INTERSECT: no other join compares all columns of two sides with NULL equal to
+/// NULL before joins are optimised.
 fn is_set_operation(join: &Join) -> bool {
     let width = join.left.schema().fields().len();
     matches!(join.join_type, JoinType::LeftAnti | JoinType::LeftSemi)
@@ -97,7 +97,7 @@ fn named(name: &str) -> Expr {
     Expr::Column(Column::new_unqualified(name))
 }
 
-/// `plan` with a number for each of equal rows, from 1.
+/// `plan` with a number for each copy of equal rows, from 1.
 fn numbered(plan: &LogicalPlan, name: &str) -> Result<LogicalPlan> {
     let mut columns = expressions(plan);
     let number = row_number().partition_by(columns.clone()).build()?;

@@ -1,10 +1,10 @@
-//! Inputs that have to be sorted are, and by all that they have to.
+//! Sorts inputs that must be sorted, by all of the required columns.
 //!
-//! DataFusion hands a sort down below projections and UNION ALL, and leaves out of it what is constant there. Above, it does not
-//! know that any more, and refused the plan that it had made. Such an input is sorted once more.
+//! DataFusion pushes a sort below projections and UNION ALL, and drops columns from it that are constant there. Above, it
+//! does not know that they are constant, and refuses its own plan. Such an input is sorted once more.
 //!
-//! The first few rows of each part of a UNION ALL are looked for together: a row that comes behind those that one part has found is
-//! left out of all. By `ORDER BY a, b` that holds, but not by `b` where `a` is constant in each part, and another in each.
+//! The first few rows of each part of a UNION ALL share one limit: a row after those that one part has found is skipped in
+//! all parts. That holds for `ORDER BY a, b`. For `b` alone it does not, if `a` is a different constant in each part.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execution
                 Some(sorted(LexOrdering::from(required), Arc::clone(input)))
             }
             _ => match unfound_keys(plan.as_ref()) {
-                // What is known of the keys beside their order is what they are not found for.
+                // The facts about the keys, other than their order, keep the function from finding its order.
                 Some(keys) => Some(sorted(keys, Pass::Rows.above(Arc::clone(input)))),
                 None => first_of_parts(plan.as_ref(), input),
             },
@@ -80,8 +80,8 @@ fn is_sorted(input: &Arc<dyn ExecutionPlan>, required: &LexRequirement) -> Resul
     known.ordering_satisfy_requirement(required.clone())
 }
 
-/// What the input of a window function has to be sorted by, if that has the order but the function does not find it: of keys that
-/// depend on others.
+/// The keys by which the input of a window function must be sorted, if the input has the order but the function does not
+/// recognise it, because some keys depend on others.
 fn unfound_keys(plan: &dyn ExecutionPlan) -> Option<LexOrdering> {
     let (functions, keys) = if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
         (window.window_expr(), window.partition_by_sort_keys())
@@ -98,8 +98,8 @@ fn unfound_keys(plan: &dyn ExecutionPlan) -> Option<LexOrdering> {
     LexOrdering::new(keys.chain(function.order_by().iter().cloned()))
 }
 
-/// In the place of a sort that finds the first rows of parts which differ in a constant: one by all that `plan` merges them by, or
-/// one of all rows.
+/// Replaces a sort for the first rows of parts that differ in a constant: by a sort on all keys by which `plan` merges them,
+/// or by a sort of all rows.
 fn first_of_parts(plan: &dyn ExecutionPlan, sort: &Arc<dyn ExecutionPlan>) -> Option<SortExec> {
     let sort = sort.downcast_ref::<SortExec>()?;
     let constants = sort.input().equivalence_properties().constants();

@@ -1,7 +1,7 @@
-//! A rule of the optimiser that fails leaves the plan as it was.
+//! An optimiser rule that fails leaves the plan unchanged.
 //!
-//! DataFusion's rule that hands projections down loses count of columns below a filter that yields some of them in another order,
-//! and refused a plan that can be executed.
+//! DataFusion's projection pushdown loses count of columns below a filter that yields some of them in another order. It
+//! refused a plan that can be executed.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::plan::PhysicalRule;
 /// DataFusion's rule.
 pub(super) const PROJECTIONS: &str = "ProjectionPushdown";
 
-/// The rule, where it does not fail.
+/// The rule; its errors are ignored.
 #[derive(Debug)]
 pub(super) struct Tried(pub(super) PhysicalRule);
 

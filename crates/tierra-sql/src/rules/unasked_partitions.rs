@@ -1,9 +1,9 @@
-//! No partition of a join waits for another one that nobody asks for rows.
+//! Keeps a partition of a join from waiting for a partition that is never polled.
 //!
-//! A join that gathers its left side once, for all partitions of its right side, waits in each of them until all have seen what was
-//! gathered: only then is the filter complete that is handed to the right side's scan. Where such a join is itself, partition by partition,
-//! the right side of another one, a partition whose own left side is empty never asks it for a row, and the others would wait for ever.
-//! It hands no filter down there, and waits for nothing. (Joins that gather each partition by itself hear of partitions that are given up.)
+//! A join that collects its left side once for all partitions waits in each partition until all have seen the collected rows.
+//! Only then is the filter for the right side's scan complete. Such a join may itself be the right side of a partitioned join.
+//! There a partition with an empty left side never polls it, and the others would wait forever. So below such a join it pushes no
+//! filter and does not wait. (Joins that collect each partition separately are told of partitions that are given up.)
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::plan::EachOperator;
 
-/// The rule. It comes when filters have been handed down.
+/// The rule. It runs after filters were pushed down.
 pub(super) const RULE: EachOperator = EachOperator {
     name: "unasked_partitions",
     rewrite: below_join,
 };
 
 fn below_join(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-    // From this input on, partitions may be given up unasked.
+    // From this input on, partitions may be given up without a poll.
     let first = if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         match join.partition_mode() {
             PartitionMode::Partitioned => 1,
-            // Its left side is all partitions' own.
+            // All partitions share its left side.
             PartitionMode::CollectLeft | PartitionMode::Auto => return Ok(Transformed::no(plan)),
         }
     } else if plan.is::<SortMergeJoinExec>() {
@@ -57,7 +57,7 @@ fn below_join(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execut
 }
 
 fn without_waiting(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-    // What is repartitioned, or has one partition, is asked for as a whole.
+    // A repartitioned input, or one with one partition, is polled as a whole.
     if plan.is::<RepartitionExec>() || plan.output_partitioning().partition_count() == 1 {
         return Ok(Transformed::new(plan, false, TreeNodeRecursion::Jump));
     }
@@ -66,7 +66,7 @@ fn without_waiting(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn E
             if *join.partition_mode() == PartitionMode::CollectLeft
                 && !join.dynamic_expressions_produced().is_empty() =>
         {
-            // What is reset is what a query has not begun to fill.
+            // Only state that a query has not begun to fill is reset.
             join.builder()
                 .reset_state()
                 .build_exec()

@@ -1,8 +1,8 @@
-//! Rows are not taken for ordered by what a window function makes of a moving frame.
+//! Hides the order that DataFusion assumes for window functions over moving frames.
 //!
-//! DataFusion takes a count, a least or a greatest value over frames that move along ordered rows for ordered. It is not: it begins anew
-//! with each partition, is NULL over a frame without values, wherever that lies, and a count falls where NULLs come last. A sort by it
-//! was left out.
+//! DataFusion takes a count, a minimum or a maximum over frames that move along ordered rows for ordered. It is not: it restarts
+//! with each partition, it is NULL over a frame without values at any position, and a count falls if NULLs come last. So a sort
+//! by it was left out.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const RULE: EachOperator = EachOperator {
     rewrite,
 };
 
-/// The first of all rules: what they see of orders is right.
+/// Adds the first of all rules, so that later rules see correct orders.
 pub(super) fn add_to(builder: &mut SessionStateBuilder) {
     let optimizer = builder.physical_optimizers();
     let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
@@ -37,7 +37,7 @@ fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execution
     })
 }
 
-/// The columns of a window operator that are aggregates over frames whose beginning moves.
+/// The columns of a window operator that are aggregates over frames with a moving start.
 fn of_moving_frames(plan: &dyn ExecutionPlan) -> Vec<usize> {
     let functions: &[Arc<dyn WindowExpr>] =
         if let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() {

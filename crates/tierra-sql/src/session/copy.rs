@@ -1,7 +1,7 @@
-//! `COPY .. TO 'file.csv'`: rows as a file that a load reads back as they were.
+//! `COPY .. TO 'file.csv'`: rows as a file that a load reads back unchanged.
 //!
-//! The file appears when its last row is written and takes the place of one that is there; a statement that fails, or
-//! that nobody waits for any more, leaves what was. COPY to the other formats is DataFusion's.
+//! The file appears when its last row is written, and replaces an existing one. If the statement fails or is cancelled, the
+//! existing file stays. DataFusion runs COPY to the other formats.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -25,7 +25,7 @@ use crate::sink::blocking;
 use crate::statement::Parsed;
 use crate::{csv, twins};
 
-/// Links that a name may lead along; the system follows no more.
+/// The most symbolic links that a name may lead through; the system follows no more.
 const LINKS_MOST: usize = 40;
 
 impl Session {
@@ -102,12 +102,12 @@ fn every_row(name: &ast::ObjectName) -> Result<ast::Statement, SqlError> {
     }
 }
 
-/// A file that is being written.
+/// A file being written.
 struct CsvFile {
     out: BufWriter<File>,
     separator: char,
     target: PathBuf,
-    /// Where the rows are until all are there; `None` where they go into the target itself, a pipe for instance.
+    /// The temporary file for the rows; `None` if they go into the target itself, for instance a pipe.
     unfinished: Option<Unfinished>,
 }
 
@@ -145,7 +145,7 @@ impl CsvFile {
     }
 }
 
-/// What rows for `target` are written to, and by which name it is known until all are there.
+/// Opens the file for the rows of `target`, and describes the temporary file if there is one.
 fn open(target: &Path) -> io::Result<(File, Option<Unfinished>)> {
     let there = match fs::metadata(target) {
         Ok(metadata) => Some(metadata),
@@ -173,7 +173,7 @@ fn open(target: &Path) -> io::Result<(File, Option<Unfinished>)> {
     }
 }
 
-/// `target` and, where it is a link, what that leads to in turn; the last need not be there.
+/// `target` and, if it is a link, the names that it leads to; the last need not exist.
 fn names(target: &Path) -> Vec<PathBuf> {
     let next = |name: &PathBuf| {
         let link = fs::read_link(name).ok()?;
@@ -183,8 +183,8 @@ fn names(target: &Path) -> Vec<PathBuf> {
     names.take(LINKS_MOST).collect()
 }
 
-/// The output that `name` means, if it is the process's own: what is written goes on where that is, also in a file.
-/// Whoever runs the statement has flushed, and may hold the lock.
+/// The process's own output that `name` means, if any. Writing continues at its position, also in a file. The caller of the
+/// statement has flushed it, and may hold its lock.
 fn standard_stream(name: &Path) -> Option<io::Result<File>> {
     let stream = match name.to_str()? {
         "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
@@ -198,29 +198,29 @@ fn standard_stream(name: &Path) -> Option<io::Result<File>> {
     Some(stream.map(File::from))
 }
 
-/// Whether `name` is that of what a process has open: that is written to, not replaced.
+/// Whether `name` refers to an open file of a process, which is written to and not replaced.
 fn is_open_file(name: &Path) -> bool {
     ["/proc", "/dev/fd"].iter().any(|dir| name.starts_with(dir))
 }
 
-/// A file beside its target, which goes unless it takes the target's place.
+/// A temporary file beside its target. It is removed unless it replaces the target.
 struct Unfinished {
-    /// `None` once it has.
+    /// `None` after the rename.
     beside: Option<PathBuf>,
     target: PathBuf,
-    /// Those of the file whose place it takes.
+    /// The permissions of the file that it replaces.
     permissions: Option<Permissions>,
 }
 
 impl Unfinished {
-    /// A new file for the place of `target`, where `there` is.
+    /// A new file to replace `target`; `there` describes the existing one.
     fn create(target: &Path, there: Option<fs::Metadata>) -> io::Result<(File, Self)> {
         let mut options = File::options();
         options.write(true);
         if there.is_some() {
-            // A rename asks nobody whether the file may be written.
+            // A rename does not check whether the file may be written.
             options.open(target)?;
-            // Nor may anyone else read the rows who may not read that file.
+            // Users that may not read that file must not read the rows either.
             options.mode(0o600);
         } else if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
@@ -245,12 +245,12 @@ impl Unfinished {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Puts `file`, which it is, in the target's place.
+    /// Renames the temporary file, which is `file`, to the target.
     fn put(mut self, file: &File) -> io::Result<()> {
         if let Some(permissions) = self.permissions.take() {
             file.set_permissions(permissions)?;
         }
-        // Else the name may outlive a power failure, and the rows not.
+        // Otherwise the name may survive a power failure and the rows not.
         file.sync_all()?;
         if let Some(beside) = &self.beside {
             fs::rename(beside, &self.target)?;
@@ -278,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with a file that is to be replaced.
+    /// A directory with a file to be replaced.
     fn scratch() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("t.csv");
@@ -286,7 +286,7 @@ mod tests {
         (dir, target)
     }
 
-    /// What is in a folder, and what in its files.
+    /// The files of a directory and their contents.
     fn files(dir: &tempfile::TempDir) -> Vec<(String, String)> {
         let entries = fs::read_dir(dir.path()).unwrap();
         let entries = entries.map(|entry| entry.unwrap());
@@ -316,7 +316,7 @@ mod tests {
     fn a_full_disk_leaves_what_was() {
         let numbers = Int64Array::from_iter_values(0..100_000);
         let rows = RecordBatch::try_from_iter([("n", Arc::new(numbers) as _)]).unwrap();
-        // The disk is full while rows are written, or when the last of them are.
+        // The disk is full while rows are written, or when the last of them are flushed.
         for rows in [rows.clone(), rows.slice(0, 1)] {
             let (dir, target) = scratch();
             let mut csv = CsvFile::create(target, ',', &rows.schema()).unwrap();
@@ -334,7 +334,7 @@ mod tests {
     fn rows_that_may_not_be_on_disk_take_nobodys_place() {
         let (dir, target) = scratch();
         let (_file, unfinished) = Unfinished::create(&target, fs::metadata(&target).ok()).unwrap();
-        // Nothing makes a pipe durable: that it cannot be is an error.
+        // A pipe cannot be made durable: that is an error.
         let (_reader, pipe) = io::pipe().unwrap();
         let pipe = File::from(OwnedFd::from(pipe));
         unfinished.put(&pipe).unwrap_err();

@@ -1,7 +1,7 @@
 //! CREATE TABLE, CREATE TABLE AS, ALTER TABLE and DROP TABLE; CREATE TIER and DROP TIER.
 //!
-//! A table made of a query's rows appears with them: a query that fails, that nobody waits for any
-//! more, or whose process is killed leaves nothing.
+//! A table made from a query appears together with its rows. If the query fails or is cancelled, or if the process is
+//! killed, nothing is left.
 
 use std::sync::Arc;
 
@@ -64,14 +64,14 @@ impl Session {
         let sink = TableSink::new(Arc::clone(&table));
         let rows = sink.write_converted(input).await?;
         if rows == 0 {
-            // Nothing was committed: the table appears empty.
+            // No rows were committed: the table appears empty.
             blocking(move || table.loader().finish()).await?;
         }
         Ok(rows)
     }
 
-    /// Gives a table other tiers to have copies in, if that is all that is to be altered. What the statement does not
-    /// name stays.
+    /// Gives a table other tiers for its copies, if the statement alters nothing else. Options that the statement does not name
+    /// stay.
     pub(super) async fn alter_table(
         &self,
         alter: &ast::AlterTable,

@@ -1,8 +1,8 @@
-//! `FROM 'file'`: which files a query reads, and by what.
+//! `FROM 'file'`: the files that a query reads, and their readers.
 //!
-//! A file is what a load takes it for, by its first bytes and its name. CSV is read by the reader of loads; DataFusion
-//! reads Parquet, Arrow IPC and JSON, whose values have their types, also in folders, patterns and URLs. What is there
-//! but of no known kind is no table; what to say of it is `missing`'s.
+//! A file's first bytes and its name decide its format, as in a load. The reader of loads reads CSV. DataFusion reads
+//! Parquet, Arrow IPC and JSON, whose values have types, also in directories, patterns and URLs. A file of unknown format
+//! is not a table; `missing` explains it.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -26,12 +26,12 @@ use crate::foreign;
 use crate::load::{CsvTable, Format, LoadError, format_of, unreadable};
 use crate::sink::blocking;
 
-/// What a file of JSON, one object a line, is called.
+/// File extensions of JSON with one object per line.
 pub(super) const JSON: [&str; 3] = ["json", "jsonl", "ndjson"];
-/// What a file is called that has to be unpacked first.
+/// File extensions of compressed files.
 pub(super) const PACKED: [&str; 4] = ["gz", "bz2", "xz", "zst"];
 
-/// The same context, in which the name of a file is that of a table.
+/// The same context, in which a file name is a table.
 pub(super) fn add_to(context: SessionContext) -> SessionContext {
     let catalogs = Arc::clone(context.state_ref().read().catalog_list());
     let factory = Arc::new(Files {
@@ -51,7 +51,7 @@ pub(super) fn add_to(context: SessionContext) -> SessionContext {
 /// Makes tables of files.
 #[derive(Debug)]
 struct Files {
-    /// DataFusion's own, for whatever is no single file.
+    /// DataFusion's own factory, for names that are not a single file.
     listings: DynamicListTableFactory,
 }
 
@@ -85,7 +85,7 @@ impl UrlTableFactory for Files {
                 message,
             })
         };
-        // Nothing is kept that a panic could leave half done.
+        // No state is kept that a panic could leave half done.
         let table = AssertUnwindSafe(self.file(name, format))
             .catch_unwind()
             .await;
@@ -97,7 +97,7 @@ impl UrlTableFactory for Files {
 }
 
 impl Files {
-    /// A folder, a pattern or a URL.
+    /// A directory, a pattern or a URL.
     async fn listing(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let found = self.listings.try_new(name).await?;
         let listing = found
@@ -115,7 +115,7 @@ impl Files {
         Ok(found)
     }
 
-    /// One file of a format that DataFusion reads, whatever its name ends in.
+    /// One file of a format that DataFusion reads, with any extension.
     async fn file(&self, name: &str, format: &str) -> Result<Arc<dyn TableProvider>> {
         let gone = || DataFusionError::Internal("the session has ended".to_string());
         let session = self.listings.session_store().get_session();

@@ -1,10 +1,10 @@
-//! Settings of DataFusion's that a session must not change: Tierra decides them, or nothing reads them.
+//! DataFusion's settings that a session must not change: Tierra fixes them, or nothing reads them.
 
 use crate::error::DefinitionError;
 
 const ONE_WAY: &str = "Tierra reads SQL in one way";
 
-/// The beginnings of their names, and what to do instead.
+/// Prefixes of their names, and what to do instead.
 const FIXED: &[(&str, &str)] = &[
     (
         "datafusion.execution.batch_size",

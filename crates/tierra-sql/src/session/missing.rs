@@ -1,4 +1,4 @@
-//! What to say of a name that names no table: the one it resembles, or the file that is not there.
+//! Hints for a name without a table: the most similar name, or the missing file.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use super::files::{JSON, PACKED, has_ending};
 use crate::error::SqlError;
 use crate::names::{CATALOG, SCHEMA};
 
-/// How alike a name has to be to be suggested, from 0 to 1.
+/// The similarity from which a name is suggested, from 0 to 1.
 const ALIKE: f64 = 0.6;
-/// What the names of files end in, besides JSON's and those of packed ones.
+/// File extensions other than those of JSON and of compressed files.
 const FILES: [&str; 7] = ["parquet", "csv", "tsv", "arrow", "arrows", "ipc", "feather"];
 
-/// `error` with a hint, if it says that a table is not there; `tables` are those that are.
+/// `error` with a hint, if it says that a table does not exist; `tables` are the existing ones.
 pub(super) fn explain(error: SqlError, tables: &[String]) -> SqlError {
     let SqlError::Query { message, .. } = &error else {
         return error;
@@ -25,7 +25,7 @@ pub(super) fn explain(error: SqlError, tables: &[String]) -> SqlError {
     SqlError::NoTable { table: name, hint }
 }
 
-/// The name that was not found, without what it was looked for in.
+/// The name that was not found, without its catalog and schema.
 fn unknown_name(message: &str) -> Option<String> {
     let name = message
         .strip_prefix("table '")?

@@ -6,8 +6,8 @@
 //!                          anything else ------> DataFusion: plan, optimise, execute
 //! ```
 //!
-//! The futures handed out are boxed: the body of an `async fn` is compiled where it is polled, so
-//! every binary and test would otherwise compile DataFusion's planner anew.
+//! The futures returned are boxed. The body of an `async fn` is compiled where it is polled, so every binary and test would
+//! otherwise compile DataFusion's planner again.
 
 mod copy;
 mod define;
@@ -42,14 +42,14 @@ use crate::settings::{self, Beginning, TierraSettings};
 use crate::sum::CheckedSum;
 use crate::{extreme, filter, join, late, list, rules, statement, time};
 
-/// How a session begins; SET changes it later.
+/// The initial settings of a session; SET changes them later.
 #[derive(Debug, Clone, Default)]
 pub struct SessionOptions {
-    /// Threads of a query, from 1 to [`THREADS_MOST`](crate::THREADS_MOST); all of the machine's if not given.
+    /// Threads of a query, from 1 to [`THREADS_MOST`](crate::THREADS_MOST); by default all of the machine.
     pub threads: Option<usize>,
-    /// How lookups wait for memory; whichever is measured to be faster if not given.
+    /// How lookups wait for memory; by default the way that is measured to be faster.
     pub execution: Option<Scheduling>,
-    /// Bytes that the session's queries may fill together; half of the machine's memory if not given.
+    /// Bytes that the session's queries may use together; by default half of the machine's memory.
     pub query_memory_bytes: Option<usize>,
 }
 
@@ -64,7 +64,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connect to `database`.
+    /// Connects to `database`.
     ///
     /// # Errors
     /// If an option is out of range.
@@ -89,7 +89,7 @@ impl Session {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_default_features();
-        // What is added last sees a join first: looking rows up by their key spares the table.
+        // The rule added last sees a join first: looking rows up by their key avoids the scan.
         let builder = late::add_to(join::add_to(list::add_to(rules::add_to(time::add_to(
             builder,
         )))));
@@ -117,11 +117,11 @@ impl Session {
         &self.database
     }
 
-    /// Run every statement of `sql`, one after another.
+    /// Runs every statement of `sql`, one after another.
     ///
     /// # Errors
-    /// The first statement that fails, with its number where there are several; those before it
-    /// have taken effect, those after it have not run.
+    /// The first statement that fails, with its number if there are several. Those before it have taken effect, those after it
+    /// have not run.
     pub fn execute<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<Outcome>, SqlError>> {
         Box::pin(async move {
             let statements = statement::split(sql)?;
@@ -142,7 +142,7 @@ impl Session {
         })
     }
 
-    /// Run one statement.
+    /// Runs one statement.
     ///
     /// # Errors
     /// If there is not exactly one, or if it fails.
@@ -159,10 +159,10 @@ impl Session {
         })
     }
 
-    /// Run one query and collect its rows.
+    /// Runs one query and collects its rows.
     ///
     /// # Errors
-    /// If the statement fails or is no query.
+    /// If the statement fails or is not a query.
     pub fn query<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<RecordBatch>, SqlError>> {
         Box::pin(async move {
             match self.sql(sql).await? {
@@ -192,7 +192,7 @@ impl Session {
             .collect()
     }
 
-    /// Statements that went through a planner so far. EXECUTE of a point query does not.
+    /// Statements planned so far. EXECUTE of a point query does not count.
     pub fn statements_planned(&self) -> u64 {
         self.planned.load(Ordering::Relaxed)
     }

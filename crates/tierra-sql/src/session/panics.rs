@@ -1,4 +1,4 @@
-//! A panic while a statement is planned or executed, in whatever task, is an error of that statement.
+//! A panic in any task that plans or executes a statement is an error of that statement.
 
 use arrow::datatypes::DataType;
 use datafusion::error::Result;
@@ -9,7 +9,7 @@ use tierra_engine::{Database, DatabaseOptions};
 
 use super::{Session, SessionOptions};
 
-/// `panics()`, of each row, or of none where the planner folds it.
+/// `panics()`: it panics for each row, or in the planner if that folds it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Panics {
     name: &'static str,
@@ -72,7 +72,7 @@ async fn a_panic_fails_its_statement_alone() {
         ("EXPLAIN ANALYZE SELECT runs(id) FROM t", "runs it does"),
     ] {
         let error = session.query(sql).await.unwrap_err();
-        // Where several partitions share a task's panic, its text is all that comes through.
+        // If several partitions share a task's panic, only its text arrives.
         let text = error.to_string();
         assert!(
             text.contains(said) && (text.contains("defect") || text.contains("panicked")),
@@ -85,7 +85,7 @@ async fn a_panic_fails_its_statement_alone() {
             "{sql}"
         );
     }
-    // An error or an answer, whatever a later planner makes of it.
+    // An error or an answer, depending on the planner.
     let _ = session
         .execute("PREPARE v AS SELECT DISTINCT ON ($1) id FROM t")
         .await;

@@ -1,5 +1,5 @@
-//! What a session has prepared: point queries, which no planner sees twice, and plans of other statements, into which
-//! EXECUTE puts its arguments.
+//! The prepared statements of a session: point queries, which are planned once, and plans of other statements, into
+//! which EXECUTE puts its arguments.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -28,7 +28,7 @@ use crate::outcome::{Outcome, Rows};
 use crate::prepared::{Argument, PointPlan};
 use crate::{defect, rules, types};
 
-/// What a session has prepared, by name.
+/// The prepared statements of a session, by name.
 #[derive(Default)]
 pub(super) struct Statements(Mutex<HashMap<String, Prepared>>);
 
@@ -43,7 +43,7 @@ pub(super) enum Prepared {
 
 impl Statements {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Prepared>> {
-        // Only whole statements are put in and taken out, so that a panic elsewhere leaves no half of one.
+        // Only whole statements are inserted and removed, so a panic elsewhere leaves no partial one.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,7 +59,7 @@ impl Statements {
         }
     }
 
-    /// Adds a statement under a name that no other one has.
+    /// Adds a statement under a new name.
     pub(super) fn add(&self, name: String, prepared: Prepared) -> Result<(), PreparedError> {
         match self.lock().entry(name) {
             Entry::Occupied(taken) => Err(PreparedError::Exists(taken.key().clone())),
@@ -81,23 +81,23 @@ impl Statements {
     }
 }
 
-/// A statement with parameters, as it was planned: DataFusion's optimiser makes up names, and takes conditions and keys for known,
-/// which is wrong of a plan that it sees a second time.
+/// The plan of a statement with parameters, before optimisation. DataFusion's optimiser invents names and relies on known
+/// conditions and keys, which is wrong for a plan that it optimises a second time.
 pub(super) struct PreparedPlan {
     plan: LogicalPlan,
-    /// The types of the parameters, from the first; `None` where nothing tells.
+    /// The types of the parameters, in order; `None` if unknown.
     parameters: Vec<Option<FieldRef>>,
 }
 
 impl PreparedPlan {
-    /// `prepare`, written with `written` parameters; what a query does not use is not in its plan.
+    /// The plan of `prepare`, which has `written` parameters. Parameters that a query does not use are not in its plan.
     pub(super) fn of(
         prepare: Prepare,
         written: usize,
         config: &ConfigOptions,
     ) -> Result<Self, SqlError> {
         let plan = Arc::unwrap_or_clone(prepare.input);
-        // What a column is assigned, for one, the rules tell.
+        // The rules know, for example, the type of a column that a parameter is assigned to.
         let mut found = rules::settle(plan.clone(), config)?.get_parameter_fields()?;
         let count = written.max(prepare.fields.len());
         let parameters = (1..=count).map(|number| {
@@ -110,7 +110,7 @@ impl PreparedPlan {
         })
     }
 
-    /// The statement with these arguments in its parameters' places. `lists` were taken out of EXECUTE.
+    /// The statement with its parameters replaced by the arguments. `lists` were taken out of EXECUTE.
     pub(super) fn bind(
         &self,
         execute: Execute,
@@ -124,7 +124,7 @@ impl PreparedPlan {
         Ok(self.plan.clone().replace_params_with_values(&values)?)
     }
 
-    /// The arguments as values of the parameters' types: DataFusion would cast, and cut 2.7 to 2.
+    /// The arguments as values of the parameters' types. DataFusion would cast them, and truncate 2.7 to 2.
     fn assign(
         &self,
         execute: Execute,
@@ -173,7 +173,7 @@ impl PreparedPlan {
             let assigned =
                 rules::argument(given.clone(), field.data_type())?.ok_or_else(refused)?;
             let value = constant(assigned).ok_or_else(|| match constant(given.clone()) {
-                // Computed, but no value of the type.
+                // It is constant, but not a value of the type.
                 Some(_) => refused(),
                 None => not_constant(&given),
             })?;
@@ -183,10 +183,10 @@ impl PreparedPlan {
     }
 }
 
-/// The highest number of a parameter that can be given a value, as in PostgreSQL.
+/// The highest parameter number that can be bound, as in PostgreSQL.
 const PARAMETERS_MOST: usize = 65_535;
 
-/// The highest number of a parameter in `statement`, if that is to be prepared.
+/// The highest parameter number in `statement`, if it is a PREPARE.
 pub(super) fn written_parameters(statement: &Statement) -> usize {
     let Statement::Statement(statement) = statement else {
         return 0;
@@ -208,7 +208,7 @@ pub(super) fn written_parameters(statement: &Statement) -> usize {
 }
 
 impl Session {
-    /// Prepare `statement`; `false` if it is no point query.
+    /// Prepares `statement`; `false` if it is not a point query.
     pub(super) fn prepare_point(
         &self,
         name: String,
@@ -225,11 +225,11 @@ impl Session {
         Ok(true)
     }
 
-    /// The rows of the prepared point query `name` for many keys at once: one array per key column,
-    /// one lookup per row of them.
+    /// The rows of the prepared point query `name` for many keys at once. There is one array per key column and one lookup per
+    /// row of the arrays.
     ///
     /// # Errors
-    /// If there is no such point query or the keys are not of its types.
+    /// If there is no such point query, or if the keys do not have its types.
     pub fn execute_prepared(&self, name: &str, keys: &[ArrayRef]) -> Result<RecordBatch, SqlError> {
         let plan = self
             .prepared
@@ -238,9 +238,9 @@ impl Session {
         plan.execute_keys(&self.database, keys, self.execution())
     }
 
-    /// Run the prepared statement `name` with these arguments, one per parameter: an arrow `Scalar` is a
-    /// value, an array a list, for parameters in `= ANY($1)` and `<> ALL($1)`. They are assigned to the
-    /// parameters' types as INSERT assigns values to columns; a list stays the array that it is.
+    /// Runs the prepared statement `name` with these arguments, one per parameter. An arrow `Scalar` is a value; an array is a
+    /// list, for parameters in `= ANY($1)` and `<> ALL($1)`. Arguments are assigned to the parameters' types as INSERT assigns
+    /// values to columns. A list stays one array.
     ///
     /// # Errors
     /// If there is no such statement, if an argument does not fit, or if the statement fails.
@@ -280,7 +280,7 @@ impl Session {
     }
 }
 
-/// That `given` is no value of the parameter `field`, which bears the name of what it goes into or is compared with.
+/// The error that `given` is not a value of the parameter `field`, which has the name of its target or of the compared value.
 fn no_value(statement: &str, parameter: usize, given: &Expr, field: &Field) -> PreparedError {
     let expected = types::name_of(field.data_type());
     PreparedError::Argument {
@@ -288,7 +288,7 @@ fn no_value(statement: &str, parameter: usize, given: &Expr, field: &Field) -> P
         parameter,
         value: rules::shown(given),
         expected: match field.name().as_str() {
-            // Of an expression the name is the planner's.
+            // The name of an expression comes from the planner.
             name if name.is_empty() || name.contains('(') => expected,
             name => format!("{expected}, the type of '{name}'"),
         },

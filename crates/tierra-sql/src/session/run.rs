@@ -1,4 +1,4 @@
-//! One statement, from its text to its outcome: who runs it, and in which state.
+//! Runs one statement, from its text to its outcome: by Tierra or by DataFusion, and in which state.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use crate::unheeded::{self, FunctionKind};
 use crate::{defect, settings, twins};
 
 impl Session {
-    /// Run one statement.
+    /// Runs one statement.
     pub(super) async fn run(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
         let run = Box::pin(defect::caught(self.run_any(parsed)));
         let result = match parsed.depth()?.is_shallow() {
@@ -65,7 +65,7 @@ impl Session {
         if compact.sets.is_empty() {
             return self.run_planned(compact.statement, &compact.lists).await;
         }
-        // Where a long list cannot be one array (other types), it is planned literal by literal.
+        // A long list of mixed types cannot be one array. It is planned literal by literal.
         let written = written_parameters(&compact.statement);
         match self.plan_compact(compact).await {
             Ok((state, plan)) => self.run_plan(state, plan, &[], written).await,
@@ -76,7 +76,7 @@ impl Session {
     fn function_kind(&self, name: &str) -> FunctionKind {
         let state = self.context.state_ref();
         let state = state.read();
-        // As the planner looks a name up.
+        // The planner looks names up in the same way.
         if state.scalar_functions().contains_key(name) {
             FunctionKind::Scalar
         } else if state.aggregate_functions().contains_key(name) {
@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    /// Run what DataFusion has no word for, or another one.
+    /// Runs statements that DataFusion does not have, or understands differently.
     async fn run_own(&self, compact: &Compact) -> Result<Option<Outcome>, SqlError> {
         let statement = match &compact.statement {
             Statement::Statement(statement) => statement,
@@ -154,7 +154,7 @@ impl Session {
         }
     }
 
-    /// Plan and run a statement. `lists` were taken out of the arguments of EXECUTE.
+    /// Plans and runs a statement. `lists` were taken out of the arguments of EXECUTE.
     async fn run_planned(
         &self,
         statement: Statement,
@@ -175,7 +175,7 @@ impl Session {
         planned(state, compact.statement).await
     }
 
-    /// The session's state, knowing functions of one statement besides.
+    /// The session's state with the functions of one statement added.
     pub(super) fn state_with(&self, sets: &[Arc<ScalarUDF>]) -> Result<SessionState, SqlError> {
         let mut state = self.context.state();
         for set in sets {
@@ -184,7 +184,7 @@ impl Session {
         Ok(state)
     }
 
-    /// Run what was planned. `written` is how many parameters a statement to prepare has.
+    /// Runs a plan. `written` is the number of parameters of a statement to prepare.
     async fn run_plan(
         &self,
         state: SessionState,
@@ -227,7 +227,7 @@ impl Session {
         }
     }
 
-    /// Run a prepared statement with these arguments.
+    /// Runs a prepared statement with these arguments.
     pub(super) async fn run_bound(
         &self,
         execute: Execute,
@@ -252,7 +252,7 @@ impl Session {
         apart(async move { plan.bind(execute, &lists, &state) }).await?
     }
 
-    /// Run what changes the session only.
+    /// Runs statements that change only the session.
     async fn run_setting(&self, mut statement: LogicalStatement) -> Result<Outcome, SqlError> {
         let command = match &mut statement {
             LogicalStatement::SetVariable(set) => {
@@ -261,7 +261,7 @@ impl Session {
             }
             LogicalStatement::ResetVariable(reset) => {
                 fixed::refuse(&reset.variable)?;
-                // DataFusion resets its own, to what it begins with itself.
+                // DataFusion resets its own settings to its own defaults.
                 if let Some(key) = reset.variable.strip_prefix("tierra.") {
                     self.reset_setting(key)?;
                     return Ok(done("RESET"));
@@ -278,7 +278,7 @@ impl Session {
         Ok(done(command))
     }
 
-    /// Go back to what a setting of Tierra's was.
+    /// Resets a setting of Tierra.
     fn reset_setting(&self, key: &str) -> Result<(), SqlError> {
         let state = self.context.state_ref();
         {
@@ -290,7 +290,7 @@ impl Session {
         self.apply_settings()
     }
 
-    /// Make everything that keeps a setting of its own follow the session's.
+    /// Applies the session's settings to every component that keeps a copy.
     fn apply_settings(&self) -> Result<(), SqlError> {
         let state = self.context.state_ref();
         let mut state = state.write();
@@ -300,7 +300,7 @@ impl Session {
         Ok(())
     }
 
-    /// Start a query.
+    /// Starts a query.
     async fn start(&self, state: SessionState, plan: LogicalPlan) -> Result<Outcome, SqlError> {
         let physical = physical(state, plan).await?;
         let stream = physical.spawned()?;
@@ -314,7 +314,7 @@ impl Session {
         )))
     }
 
-    /// Run a statement that writes, to its end.
+    /// Runs a statement that writes, to its end.
     async fn finish(
         &self,
         state: SessionState,
@@ -338,7 +338,7 @@ pub(super) fn done(command: &'static str) -> Outcome {
     })
 }
 
-/// The EXECUTE that is to be explained.
+/// The EXECUTE to be explained.
 fn execute_in(plan: &LogicalPlan) -> Option<Execute> {
     match plan {
         LogicalPlan::Statement(LogicalStatement::Execute(execute)) => Some(execute.clone()),
@@ -346,7 +346,7 @@ fn execute_in(plan: &LogicalPlan) -> Option<Execute> {
     }
 }
 
-/// Batches that a query computes ahead of whoever reads them.
+/// Batches that a query computes ahead of its reader.
 const BATCHES_AHEAD: usize = 2;
 
 /// The logical plan of a statement.
@@ -365,7 +365,7 @@ pub(super) async fn planned(
 pub(super) struct Physical {
     pub(super) plan: Arc<dyn ExecutionPlan>,
     state: SessionState,
-    /// Set if no thread of the runtime has the stack for it.
+    /// Set if the plan is too deep for the stack of the runtime's threads.
     deep: Option<DeepPlan>,
 }
 
@@ -387,8 +387,8 @@ pub(super) async fn physical(
 }
 
 impl Physical {
-    /// The rows of the plan, computed by a task of their own: an operator may keep its thread for longer
-    /// than the reader of the rows wants to wait, for Ctrl-C for instance.
+    /// The rows of the plan, computed by a separate task: an operator may keep its thread longer than the reader of the rows
+    /// can wait, for instance for Ctrl-C.
     pub(super) fn spawned(&self) -> Result<SendableRecordBatchStream, SqlError> {
         let plan = Arc::clone(&self.plan);
         let start = || {
@@ -402,7 +402,7 @@ impl Physical {
     }
 }
 
-/// Run a plan that writes; the number of rows it says it wrote.
+/// Runs a plan that writes; returns its count of written rows.
 async fn written(plan: &Physical) -> Result<u64, SqlError> {
     let mut counts = plan.spawned()?;
     let mut rows = 0;

@@ -1,23 +1,23 @@
-//! Statements that other databases have and Tierra has not, and how to do without them.
+//! Statements of other databases that Tierra does not have, and their replacements.
 
 use datafusion::logical_expr::DdlStatement;
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement};
 
 use crate::error::DefinitionError;
 
-/// Any ALTER TABLE but one.
+/// Any ALTER TABLE except the supported one.
 pub(super) const ALTER: DefinitionError = DefinitionError::UnsupportedFor {
     what: "ALTER TABLE .. other than SET ('replicas' = '..')",
     instead: "CREATE TABLE another AS SELECT .., and drop the first",
 };
 
-/// Rows out of a file.
+/// Loading rows from a file.
 pub(super) const COPY_FROM: DefinitionError = DefinitionError::UnsupportedFor {
     what: "COPY .. FROM",
     instead: "INSERT INTO table SELECT * FROM 'file.csv', or `tierra load TABLE FILE.. --db DIR`",
 };
 
-/// Why `statement` is not run, if it is one of these.
+/// Why `statement` is not supported, if it is one of these.
 pub(super) fn statement(statement: &Statement) -> Option<DefinitionError> {
     let (what, instead) = match statement {
         Statement::StartTransaction { .. }
@@ -63,7 +63,7 @@ pub(super) fn statement(statement: &Statement) -> Option<DefinitionError> {
     Some(DefinitionError::UnsupportedFor { what, instead })
 }
 
-/// Why a definition that was planned is not run.
+/// Why a planned definition is not supported.
 pub(super) fn definition(ddl: &DdlStatement) -> DefinitionError {
     let (what, instead) = match ddl {
         DdlStatement::CreateView(_) => ("CREATE VIEW", "use WITH name AS (query)"),

@@ -1,4 +1,4 @@
-//! `date_bin` of timestamps, in microseconds: DataFusion's counts nanoseconds, and yields NULL where they do not reach.
+//! `date_bin` of timestamps in microseconds. DataFusion's counts nanoseconds, and yields NULL outside their range.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const DAY: i64 = 24 * 3_600_000_000;
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct DateBin {
     signature: Signature,
-    /// For times of day.
+    /// DataFusion's function, for times of day.
     other: DateBinFunc,
 }
 
@@ -36,7 +36,7 @@ impl DateBin {
     }
 }
 
-/// How wide a bin is.
+/// The width of a bin.
 #[derive(Debug, Clone, Copy)]
 enum Stride {
     Micros(i64),
@@ -70,7 +70,7 @@ impl Stride {
         }
     }
 
-    /// Where the bin begins that `source` lies in, if that can be told.
+    /// The start of the bin that contains `source`, if it can be represented.
     fn bin(self, source: i64, origin: i64) -> Option<i64> {
         match self {
             Self::Micros(stride) => {

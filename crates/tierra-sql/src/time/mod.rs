@@ -1,12 +1,12 @@
-//! TIMESTAMP counts microseconds, from year 1 to 9999, wherever a statement computes with one.
+//! TIMESTAMP counts microseconds, from year 1 to 9999, in every computation of a statement.
 //!
-//! DataFusion reads types, strings and dates as nanoseconds, which end in 1677 and 2262. Here
+//! DataFusion parses types, strings and dates as nanoseconds, whose range is 1677 to 2262. Here
 //!
 //! ```text
-//! types.rs   TIMESTAMP in a statement is one of microseconds
-//! rule.rs    what is left of nanoseconds behind type coercion (dates beside timestamps, now()) becomes one
+//! types.rs   TIMESTAMP in a statement is in microseconds
+//! rule.rs    nanoseconds that are left after type coercion (dates beside timestamps, now()) become microseconds
 //! trunc.rs, bin.rs, parse.rs    date_trunc, date_bin and to_timestamp count microseconds
-//! series.rs  generate_series and range in FROM take them
+//! series.rs  generate_series and range in FROM take microseconds
 //! ```
 
 mod bin;
@@ -24,7 +24,7 @@ use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use rule::{Microseconds, Seconds, microseconds, settled};
 
-/// A session whose timestamps are of microseconds, but for [rules](crate::rules) and table functions.
+/// Adds timestamps in microseconds to a session, except for [rules](crate::rules) and table functions.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let functions = builder.scalar_functions().get_or_insert_with(Vec::new);
     functions.extend([
@@ -35,7 +35,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.with_type_planner(Arc::new(types::Types))
 }
 
-/// Lets the table functions of `context` take timestamps of microseconds.
+/// Lets the table functions of `context` take timestamps in microseconds.
 pub(crate) fn add_series(context: &SessionContext) {
     let functions = context.state().table_functions().clone();
     for name in ["generate_series", "range"] {

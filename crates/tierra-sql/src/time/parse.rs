@@ -1,4 +1,4 @@
-//! `to_timestamp`, in microseconds: DataFusion's parses and computes in nanoseconds.
+//! `to_timestamp` in microseconds. DataFusion's parses and computes in nanoseconds.
 
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
 use datafusion::common::exec_err;
@@ -11,11 +11,11 @@ use datafusion::logical_expr::{
 
 const MICROS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// The function: of text, of seconds, of a date or of a timestamp.
+/// The function for text, seconds, dates and timestamps.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct ToTimestamp {
     nanos: ToTimestampFunc,
-    /// Of text in a format that is given.
+    /// DataFusion's function, for text in a given format.
     formatted: ToTimestampMicrosFunc,
 }
 
@@ -51,7 +51,7 @@ impl ScalarUDFImpl for ToTimestamp {
             ty if ty.is_integer() => value
                 .cast_to(&DataType::Timestamp(TimeUnit::Second, None), None)?
                 .cast_to(&MICROS, None),
-            // Rounded to microseconds, of which a double counts 9e15, more than a TIMESTAMP's years have seconds.
+            // Rounded to microseconds. A double counts 9e15 of them exactly, more than the seconds of a TIMESTAMP's years.
             ty if ty.is_floating() || ty.is_decimal() => {
                 let seconds = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 6);
                 let micros = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
@@ -76,7 +76,7 @@ impl ScalarUDFImpl for ToTimestamp {
     }
 }
 
-/// The digits of a decimal as those of one of another scale.
+/// The digits of a decimal, taken as those of a decimal of another scale.
 fn relabelled(value: ColumnarValue, ty: &DataType) -> Result<ColumnarValue> {
     use arrow::array::AsArray;
     use arrow::datatypes::Decimal128Type;

@@ -1,4 +1,4 @@
-//! The rules that leave no nanoseconds in a plan, and read integers as seconds.
+//! The rules that remove nanoseconds from a plan, and read integers as seconds.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const MICROSECONDS: &str = "microseconds";
 /// The functions that make arrays of timestamps.
 const SERIES: &[&str] = &["generate_series", "range"];
 
-/// An integer that is cast to a TIMESTAMP counts seconds.
+/// An integer cast to a TIMESTAMP counts seconds.
 #[derive(Debug)]
 pub(crate) struct Seconds;
 
@@ -47,7 +47,7 @@ impl AnalyzerRule for Seconds {
     }
 }
 
-/// Nothing behind type coercion is of nanoseconds.
+/// After type coercion, nothing in the plan is in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Microseconds;
 
@@ -62,7 +62,7 @@ impl AnalyzerRule for Microseconds {
     }
 }
 
-/// `plan` with its expressions as `settle` makes them, under the names they had.
+/// `plan` with its expressions as changed by `settle`, under their old names.
 fn map_expressions(
     plan: LogicalPlan,
     settle: fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
@@ -121,7 +121,7 @@ fn as_seconds(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 }
 
 fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    // The names of columns alone need no look, nor does a schema that knows no nanoseconds.
+    // Plain columns need no visit, and neither does a schema without nanoseconds.
     let settled = match uses(&plan, may_yield)? {
         true => map_expressions(plan, settle)?,
         false => Transformed::no(plan),
@@ -131,7 +131,7 @@ fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(settled);
     }
     settled.map_data(|plan| match plan {
-        // These keep the schema that they were made with.
+        // These operators keep the schema that they were made with.
         LogicalPlan::Values(Values { schema, values }) => Ok(LogicalPlan::Values(Values {
             schema: settle_schema(schema)?,
             values,
@@ -144,7 +144,7 @@ fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// Whether `expr` may be of nanoseconds where its parts are not.
+/// Whether `expr` may be in nanoseconds although its parts are not.
 fn may_yield(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(ScalarValue::TimestampNanosecond(_, _), _) | Expr::ScalarFunction(_) => true,
@@ -198,7 +198,7 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::ScalarFunction(call) if call.name() == MICROSECONDS => {
             Transformed::no(Expr::ScalarFunction(call))
         }
-        // These count nanoseconds, and take what no nanoseconds reach for NULL.
+        // These count nanoseconds, and return NULL for timestamps outside their range.
         Expr::ScalarFunction(call) if SERIES.contains(&call.name()) => {
             let (series, ty) = series(call, schema)?;
             match settled(&ty) {
@@ -217,7 +217,7 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// A call of [`SERIES`] whose timestamps are cast, or fail to be, to nanoseconds; and its type.
+/// A call of [`SERIES`] whose timestamps are cast to nanoseconds, and its type. A timestamp out of range is an error.
 fn series(mut call: ScalarFunction, schema: &DFSchema) -> Result<(Expr, DataType)> {
     for arg in &mut call.args {
         if let DataType::Timestamp(TimeUnit::Microsecond, zone) = arg.get_type(schema)? {
@@ -230,7 +230,7 @@ fn series(mut call: ScalarFunction, schema: &DFSchema) -> Result<(Expr, DataType
     Ok((call, ty))
 }
 
-/// `expr` of a type with nanoseconds as one of type `to`.
+/// `expr`, whose type has nanoseconds, as a value of type `to`.
 fn cut(expr: Expr, from: &DataType, to: DataType) -> Expr {
     match from {
         DataType::Timestamp(_, _) => Expr::ScalarFunction(ScalarFunction::new_udf(
@@ -241,7 +241,7 @@ fn cut(expr: Expr, from: &DataType, to: DataType) -> Expr {
     }
 }
 
-/// The type of microseconds instead of one of nanoseconds, also within arrays.
+/// The type with microseconds for one with nanoseconds, also within arrays.
 pub(crate) fn settled(ty: &DataType) -> Option<DataType> {
     Some(match ty {
         DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
@@ -271,7 +271,7 @@ fn settle_field(field: &FieldRef) -> Option<FieldRef> {
     Some(Arc::new(Field::clone(field).with_data_type(ty)))
 }
 
-/// The microsecond that a nanosecond lies in, also before 1970.
+/// The microsecond that contains a nanosecond, rounded down also before 1970.
 fn floor(nanoseconds: i64) -> i64 {
     nanoseconds.div_euclid(1_000)
 }
@@ -281,7 +281,7 @@ pub(crate) fn microseconds() -> ScalarUDF {
     ScalarUDF::from(Floor::new())
 }
 
-/// A timestamp of nanoseconds cut to microseconds.
+/// A timestamp in nanoseconds, rounded down to microseconds.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Floor {
     signature: Signature,
@@ -300,7 +300,7 @@ impl ScalarUDFImpl for Floor {
         MICROSECONDS
     }
 
-    /// The name of what it is called with.
+    /// The name of its argument.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         match args {
             [value] => Ok(value.schema_name().to_string()),
@@ -344,7 +344,7 @@ impl ScalarUDFImpl for Floor {
                     let values: PrimitiveArray<TimestampMicrosecondType> = values.unary(floor);
                     ColumnarValue::Array(Arc::new(values.with_timezone_opt(zone)))
                 }
-                // The optimiser may have found another way to the same.
+                // The optimiser may have reached the same result in another way.
                 _ => ColumnarValue::Array(values),
             },
             other => other,

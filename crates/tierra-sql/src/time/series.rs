@@ -1,4 +1,4 @@
-//! `generate_series` and `range` in FROM take timestamps of microseconds; DataFusion's know nanoseconds alone.
+//! `generate_series` and `range` in FROM take timestamps in microseconds. DataFusion's take only nanoseconds.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `date_trunc` of timestamps without a zone, in microseconds: DataFusion's counts nanoseconds.
+//! `date_trunc` of timestamps without a zone, in microseconds. DataFusion's counts nanoseconds.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ const DAY: i64 = 24 * 3_600 * SECOND;
 /// The function.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct DateTrunc {
-    /// For times, and timestamps of zones or other units.
+    /// DataFusion's function, for times, and for timestamps with a zone or another unit.
     other: DateTruncFunc,
 }
 
-/// What a timestamp is cut to.
+/// The unit to which a timestamp is truncated.
 #[derive(Debug, Clone, Copy)]
 enum Part {
-    /// Of so many microseconds.
+    /// A number of microseconds.
     Fixed(i64),
     Week,
-    /// Of so many months.
+    /// A number of months.
     Months(u32),
 }
 
@@ -50,7 +50,7 @@ impl Part {
         })
     }
 
-    /// Where the part begins that `micros` lies in, if that can be told.
+    /// The start of the unit that contains `micros`, if it can be represented.
     fn begin(self, micros: i64) -> Option<i64> {
         let days = micros.div_euclid(DAY);
         let days = match self {

@@ -1,5 +1,5 @@
-//! What the names of types mean in a statement: TIMESTAMP is one of microseconds, REAL and FLOAT are DOUBLE, and a limit
-//! that nothing enforces is refused, as in CREATE TABLE.
+//! The types in a statement: TIMESTAMP is in microseconds, REAL and FLOAT are DOUBLE, and a limit that is not enforced is
+//! refused, as in CREATE TABLE.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{self, TimezoneInfo};
 
-/// The zone in which instants are told.
+/// The zone in which timestamps with a time zone are shown.
 const UTC: &str = "+00:00";
 
 /// Plans these types, and leaves the others to DataFusion.

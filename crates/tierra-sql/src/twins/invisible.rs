@@ -1,4 +1,4 @@
-//! What is added to names and cannot be seen: the numbers of twins, and marks as the planner writes them out.
+//! Invisible parts of names: the numbers of twins, and the planner's text for marks.
 
 use datafusion::common::SchemaError;
 
@@ -8,7 +8,7 @@ pub(super) const DIGITS: [char; 2] = ['\u{2063}', '\u{2064}'];
 /// The function that marks an expression.
 pub(super) const MARK: &str = "tierra_mark";
 
-/// How the planner writes the second argument of a mark out, whose digits cannot be seen.
+/// The planner's text for the second argument of a mark, whose digits are invisible.
 const TEXT: &str = ", Utf8(\"\")";
 
 /// A number that is invisible in a name.
@@ -28,7 +28,7 @@ pub(super) fn number(name: &str) -> Option<usize> {
     number.filter(|number| *number > 0)
 }
 
-/// The name that a reference names more than one column by, if that is why it was not found.
+/// The ambiguous name of a reference, if that is why the column was not found.
 pub(crate) fn of_reference(error: &SchemaError) -> Option<&str> {
     let SchemaError::FieldNotFound {
         field,
@@ -47,11 +47,11 @@ pub(super) fn visible(text: &str) -> String {
     unmarked(&text.replace(DIGITS, ""))
 }
 
-/// `text` without the marks that the planner has written out in it.
+/// `text` without the planner's text for marks.
 fn unmarked(text: &str) -> String {
     let opening = format!("{MARK}(");
     let mut bare = String::with_capacity(text.len());
-    // Whether each bracket that is open is a mark's.
+    // For each open bracket, whether it belongs to a mark.
     let mut open = Vec::new();
     let mut rest = text;
     while let Some(next) = rest.chars().next() {

@@ -1,9 +1,9 @@
-//! Marks in expressions: names that differ where expressions do.
+//! Marks in expressions: they make names differ if expressions differ.
 //!
-//! The planner names what an operator computes after the expression, but leaves casts, brackets and the text of subqueries
-//! out: `max(CAST(a AS VARCHAR))` and `max(a)` have one name, and so have `sum((a + b) * c)` and `sum(a + b * c)`. Here each
-//! such part becomes the argument of [`Mark`], which adds a number to its name: equal expressions have equal numbers. The
-//! marks go when the statement is planned ([`removed`]); the names stay.
+//! The planner names a computed column after its expression, but leaves out casts, parentheses and the text of subqueries.
+//! `max(CAST(a AS VARCHAR))` and `max(a)` have one name, and so have `sum((a + b) * c)` and `sum(a + b * c)`. Here each such
+//! part becomes the argument of [`Mark`], which adds a number to its name. Equal expressions have equal numbers. The marks
+//! are removed when the statement is planned ([`removed`]); the names stay.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
@@ -28,17 +28,17 @@ use datafusion::sql::sqlparser::ast::{
 use super::invisible::{MARK, digits, visible};
 use crate::rules::{LONG_NUMBER, under_its_name, uses};
 
-/// How deep in an expression marks are set: each adds a level to what the planner goes through.
+/// The depth in an expression down to which marks are set: each adds a level to the planner's recursion.
 const MARKED_LEVELS: usize = 32;
 
-/// `state`, in which marked statements can be planned.
+/// `state` with the function of marks.
 pub(super) fn marking(state: &SessionState) -> Result<SessionState> {
     let mut state = state.clone();
     state.register_udf(Arc::new(ScalarUDF::from(Mark::new())))?;
     Ok(state)
 }
 
-/// Marks the expressions of `select` that may be computed by operators with names, but not those of its subqueries.
+/// Marks the expressions of `select` that named operators may compute, but not those of its subqueries.
 pub(super) fn mark_select(select: &mut Select) {
     let mut marks = Marks::default();
     // The visitor never breaks.
@@ -49,17 +49,17 @@ pub(super) fn mark_select(select: &mut Select) {
     let _ = select.qualify.visit(&mut marks);
 }
 
-/// Marks the expressions that `query` is ordered by.
+/// Marks the expressions of ORDER BY in `query`.
 pub(super) fn mark_order(query: &mut Query) {
     let _ = query.order_by.visit(&mut Marks::default());
 }
 
-/// What sets marks.
+/// The visitor that sets marks.
 #[derive(Default)]
 struct Marks {
-    /// Of each expression around the one visited, and of that, whether it is more than a constant.
+    /// For each expression around the visited one, and for that one, whether it is more than a constant.
     varies: Vec<bool>,
-    /// Queries around it.
+    /// The depth of queries.
     queries: usize,
 }
 
@@ -98,7 +98,7 @@ impl VisitorMut for Marks {
         if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr {
             unmark(right);
         }
-        // The planner counts constants before it plans what is around them.
+        // Constants stay unmarked: the planner needs to see them before it plans the enclosing expression.
         if varies && self.varies.len() < MARKED_LEVELS && is_named_in_part(expr) {
             let inner = std::mem::replace(expr, Expr::Value(Value::Null.into()));
             *expr = marked(inner);
@@ -107,7 +107,7 @@ impl VisitorMut for Marks {
     }
 }
 
-/// A number that is written as a call.
+/// Whether the call stands for a number in the statement.
 fn is_number(call: &Function) -> bool {
     matches!(call.name.0.as_slice(), [part] if part.as_ident().is_some_and(|name| name.value == LONG_NUMBER))
 }
@@ -119,7 +119,7 @@ fn holds_query(expr: &Expr) -> bool {
     )
 }
 
-/// Whether the planner's name for `expr` does not tell all of it, or not where it begins and ends.
+/// Whether the planner's name for `expr` omits a part of it, or where it begins and ends.
 fn is_named_in_part(expr: &Expr) -> bool {
     holds_query(expr)
         || matches!(
@@ -151,7 +151,7 @@ fn marked(expr: Expr) -> Expr {
     let text = holds_query(&expr).then(|| {
         let mut hasher = DefaultHasher::new();
         expr.to_string().hash(&mut hasher);
-        // FILTER is named after what is written in it, of which the planner leaves subqueries out.
+        // FILTER is named after its text, from which the planner leaves out subqueries.
         let number = digits(hasher.finish() as usize | 1);
         Expr::Value(Value::SingleQuotedString(number).into())
     });
@@ -173,7 +173,7 @@ fn marked(expr: Expr) -> Expr {
     })
 }
 
-/// Takes the mark off a subquery whose values are compared: it is no value itself.
+/// Removes the mark from a subquery whose values are compared: such a subquery is not a value.
 fn unmark(expr: &mut Expr) {
     if let Expr::Nested(inner) = expr {
         return unmark(inner);
@@ -187,9 +187,9 @@ fn unmark(expr: &mut Expr) {
     }
 }
 
-/// `plan` without marks, but with the names that they made.
+/// `plan` without marks, but with the names that they gave.
 pub(super) fn removed(plan: LogicalPlan) -> Result<LogicalPlan> {
-    // From above: a name tells all of a subquery, and so is made before its marks go.
+    // Top-down: a name contains the whole subquery, so it is made before the subquery's marks are removed.
     plan.transform_down_with_subqueries(|plan| {
         if !uses(&plan, |expr| argument(expr).is_some())? {
             return Ok(Transformed::no(plan));
@@ -213,7 +213,7 @@ fn without(expr: Planned) -> Result<Planned> {
     bare.data()
 }
 
-/// What is marked, if `expr` is a mark.
+/// The marked expression, if `expr` is a mark.
 fn argument(expr: &Planned) -> Option<&Planned> {
     match expr {
         Planned::ScalarFunction(ScalarFunction { func, args })
@@ -225,7 +225,7 @@ fn argument(expr: &Planned) -> Option<&Planned> {
     }
 }
 
-/// A function that yields its first argument under another name. A second one stands for the text of the first.
+/// A function that returns its first argument under another name. A second argument stands for the text of the first.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Mark {
     signature: Signature,
@@ -253,7 +253,7 @@ impl ScalarUDFImpl for Mark {
         };
         let mut hasher = DefaultHasher::new();
         argument.hash(&mut hasher);
-        // The number tells all that is marked within the argument as well. Zero has no digits.
+        // The number also covers all marks within the argument. Zero has no digits.
         let number = hasher.finish() as usize | 1;
         let name = visible(&argument.schema_name().to_string());
         Ok(format!("{name}{}", digits(number)))

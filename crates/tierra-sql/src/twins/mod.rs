@@ -1,10 +1,10 @@
-//! Two columns of one name: `SELECT 1, 1`, `SELECT a, a`, `SELECT *, a`; and what the planner gives one name though it
-//! differs: `max(a), max(CAST(a AS VARCHAR))`.
+//! Twins: two columns of one name, as in `SELECT 1, 1`, `SELECT a, a`, `SELECT *, a`; and different expressions to which the
+//! planner gives one name: `max(a), max(CAST(a AS VARCHAR))`.
 //!
-//! The planner refuses columns whose names do not differ. A statement that it refuses for that is planned again with
-//! names that do: to each of the twins an invisible number is added, which [`restored`] takes away from what the statement
-//! yields, and so it is to parts of expressions that names do not tell ([`marks`]). In a subquery every twin gets one, so that
-//! a reference to their name finds none of them, and is [ambiguous](invisible::of_reference).
+//! The planner refuses columns with equal names. A statement refused for that reason is planned again with different names. An
+//! invisible number is added to each twin, and to parts of expressions that names omit ([`marks`]). [`restored`] removes the
+//! numbers from the result. In a subquery every twin gets a number, so that a reference to their name finds none of them, and is
+//! [ambiguous](invisible::of_reference).
 
 pub(crate) mod invisible;
 mod marks;
@@ -30,7 +30,7 @@ use self::marks::{mark_order, mark_select, marking, removed};
 use crate::error::SqlError;
 use crate::names::identifier;
 
-/// Whether `error` says that names do not differ.
+/// Whether `error` reports equal names.
 fn are_cause(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::Plan(text) => {
@@ -45,7 +45,7 @@ fn are_cause(error: &DataFusionError) -> bool {
     }
 }
 
-/// `schema` with the names that the user gave; `None` where it has them.
+/// `schema` with the user's names; `None` if it has them.
 pub(crate) fn restored(schema: &SchemaRef) -> Option<SchemaRef> {
     let is_twin = |field: &Arc<Field>| field.name().contains(DIGITS);
     if !schema.fields().iter().any(is_twin) {
@@ -62,7 +62,7 @@ pub(crate) fn restored(schema: &SchemaRef) -> Option<SchemaRef> {
     )))
 }
 
-/// The plan of a statement, which may give two columns one name.
+/// The plan of a statement, which may give several columns one name.
 ///
 /// # Errors
 /// If the statement cannot be planned.
@@ -93,7 +93,7 @@ pub(crate) async fn planned(
         let Some(numbered) = plan(HashMap::new(), beside_wildcards).await? else {
             continue;
         };
-        // What the planner calls an expression only the plan tells.
+        // Only the plan contains the planner's names of expressions.
         let names = planned_names(&numbered);
         if names.is_empty() {
             return Ok(numbered);
@@ -116,8 +116,8 @@ fn legible(error: DataFusionError) -> DataFusionError {
     }
 }
 
-/// Gives the twins in `statement` names that differ. `known` are those of expressions, by number. What stands beside `*` may
-/// be a twin of a column there. Returns the name by which ORDER BY names several.
+/// Gives the twins in `statement` different names. `known` are the names of expressions, by number. Columns beside `*` may be
+/// twins of its columns. Returns the ambiguous name in ORDER BY, if there is one.
 fn tell_apart(
     statement: &mut Statement,
     known: &HashMap<usize, String>,
@@ -136,13 +136,13 @@ fn tell_apart(
         Statement::Explain(explain) => {
             return tell_apart(&mut explain.statement, known, beside_wildcards);
         }
-        // A file of columns, other than CSV, has no place for twins.
+        // A columnar file, unlike CSV, cannot have twins.
         _ => {}
     }
     twins.ambiguous
 }
 
-/// What the planner calls those expressions that [`tell_apart`] could give a number only.
+/// The planner's names of expressions that [`tell_apart`] could only give a number.
 fn planned_names(plan: &LogicalPlan) -> HashMap<usize, String> {
     let mut names = HashMap::new();
     // The closures never fail.
@@ -167,7 +167,7 @@ fn planned_names(plan: &LogicalPlan) -> HashMap<usize, String> {
 
 struct Twins<'a> {
     known: &'a HashMap<usize, String>,
-    /// Whether names beside `*` differ from all.
+    /// Whether names beside `*` are all made different.
     beside_wildcards: bool,
     /// Columns of select lists so far.
     found: usize,
@@ -233,7 +233,7 @@ impl VisitorMut for Twins<'_> {
                     !(any_wildcard && self.beside_wildcards)
                         && (is_only || is_first && is_outermost)
                 }
-                // What ORDER BY asks for besides may have its name.
+                // An additional expression of ORDER BY may have the same name.
                 None => !any_wildcard && (is_only || is_alone) && !is_outermost,
             };
             let expr = match item {
@@ -254,7 +254,7 @@ impl VisitorMut for Twins<'_> {
     }
 }
 
-/// ROLLUP and CUBE may name a column twice where another grouping is multiplied with them: by the empty set, they stay as they are.
+/// ROLLUP and CUBE may name a column twice if another grouping is multiplied with them. Times the empty set they are unchanged.
 fn group_apart(select: &mut Select) {
     if let GroupByExpr::Expressions(exprs, _) = &mut select.group_by
         && let [Expr::Rollup(_) | Expr::Cube(_)] = exprs.as_slice()
@@ -263,7 +263,7 @@ fn group_apart(select: &mut Select) {
     }
 }
 
-/// The name that a column of a select list has without a planner.
+/// The name of a select item, as far as it is known without the planner.
 fn name_of(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::UnnamedExpr(expr) => own_name(expr),
@@ -282,7 +282,7 @@ fn own_name(expr: &Expr) -> Option<String> {
     }
 }
 
-/// Whether several expressions of `select` bear the name, and are not the same.
+/// Whether several different expressions of `select` have the name.
 fn names_different(select: &Select, name: &str) -> bool {
     let mut exprs = select.projection.iter().filter_map(|item| match item {
         SelectItem::ExprWithAlias { expr, alias } => (identifier(alias) == name).then_some(expr),
@@ -293,7 +293,7 @@ fn names_different(select: &Select, name: &str) -> bool {
     exprs.any(|expr| Some(expr) != first)
 }
 
-/// Whether planning `statement` again costs more than it may be worth: rows that are written out have no names.
+/// Whether planning `statement` again costs more than it may gain: rows of VALUES have no names.
 fn has_none(statement: &Statement) -> bool {
     let Statement::Statement(statement) = statement else {
         return matches!(statement, Statement::CopyTo(_));

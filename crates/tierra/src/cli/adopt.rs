@@ -8,19 +8,19 @@ use tierra_engine::AdoptOptions;
 use super::CommandError;
 use super::open::OpenOptions;
 
-/// What the command takes.
+/// The arguments of the command.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Directory of the copy; the original must not be open
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Keep pools that belong to a directory which is not there any more: this is that one, moved
+    /// Keep pools that belong to a directory that no longer exists, because this directory is that one, moved
     #[arg(long)]
     take: bool,
-    /// Go on from what is there, where something newer is known to be missing and lost for good
+    /// Continue from the version that is here, although a newer one is known to be missing and is lost
     #[arg(long)]
     stale: bool,
-    /// Where the pool of a tier lies by now, if it was moved
+    /// Where the pool of a tier is now, if it was moved
     #[arg(long, value_name = "TIER=FILE", value_parser = pool)]
     moved: Vec<(String, PathBuf)>,
     #[command(flatten)]

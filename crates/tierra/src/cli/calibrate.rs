@@ -1,5 +1,5 @@
-//! `tierra calibrate`: what lookups gain from taking turns on this machine, and how its logs are written best,
-//! measured and remembered.
+//! `tierra calibrate`: measures and stores what interleaved lookups gain on this machine, and the fastest way to write its
+//! logs.
 
 use std::path::{Path, PathBuf};
 
@@ -13,16 +13,16 @@ use super::open::OpenOptions;
 use super::text_table::{Side, TextTable};
 use super::{CommandError, progress};
 
-/// What `tierra calibrate` takes.
+/// The arguments of `tierra calibrate`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Directory of the database; lookups take turns as measured from when it is opened next
+    /// Directory of the database; it uses the measured group sizes from the next time it is opened
     #[arg(long, value_name = "DIR")]
     db: PathBuf,
-    /// Measure under this emulated far memory, too; by default that of `tierra.toml`
+    /// Measure under this emulated far memory as well; by default that of `tierra.toml`
     #[arg(long, value_name = "MEMORY")]
     emulate: Option<FarMemory>,
-    /// Measure on less data and fewer times: for a first impression
+    /// Measure less data fewer times, for a first impression
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
     calibrate_writes(database.engine(), db, effort)
 }
 
-/// The part about logs.
+/// The calibration of logs.
 fn calibrate_writes(
     database: &tierra_engine::Database,
     db: &Path,
@@ -93,7 +93,7 @@ fn calibrate_writes(
     Ok(())
 }
 
-/// For each length the best method and what it takes, by number of copies.
+/// For each length the best method and its time, by number of copies.
 fn table_of_writes(profile: &Profile, copies: usize) -> TextTable {
     let heads: Vec<_> = (1..=copies)
         .map(|copies| match copies {

@@ -1,4 +1,4 @@
-//! Why a command failed, said in one line, and the exit status that goes with it.
+//! Why a command failed, in one line, and its exit status.
 
 use std::{fmt, io, path::PathBuf};
 
@@ -6,10 +6,10 @@ use arrow::error::ArrowError;
 
 use super::status::Status;
 
-/// Where in a script something went wrong.
+/// A position in a script.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The file, or how else the script was given.
+    /// The file, or the option that gave the script.
     pub(crate) script: String,
     /// The line, from 1.
     pub(crate) line: usize,
@@ -24,28 +24,28 @@ impl fmt::Display for Place {
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
-    /// The database refused. Boxed, since this error is returned everywhere and rarely.
+    /// An error of the database. Boxed, because this error is returned everywhere and rarely.
     #[error(transparent)]
     Database(Box<tierra::Error>),
     /// A statement or dot command of a script failed.
     #[error("{place}: {source}")]
     InScript {
-        /// Where it begins.
+        /// Where the statement begins.
         place: Place,
         /// What went wrong.
         source: Box<CommandError>,
     },
-    /// A dot command that is none, or takes other arguments.
+    /// An unknown dot command, or wrong arguments of one.
     #[error("{0}")]
     DotCommand(String),
     /// A file or directory could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
-        /// What was tried, such as `read`.
+        /// The action, such as `read`.
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// A Parquet file could not be written.
@@ -59,13 +59,13 @@ pub(crate) enum CommandError {
     /// Standard output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),
-    /// A result that the chosen format cannot express.
+    /// The chosen format cannot express a result.
     #[error("cannot write the result: {0}; try another --format")]
     Unwritable(#[source] ArrowError),
     /// The terminal failed.
     #[error("cannot read the terminal: {0}")]
     Terminal(#[from] rustyline::error::ReadlineError),
-    /// The machine's memory could not be explored or measured.
+    /// The machine's memory could not be listed or measured.
     #[error("{0}")]
     Tiers(String),
     /// A database could not be checked.
@@ -74,16 +74,16 @@ pub(crate) enum CommandError {
     /// All data of a database can be read, but not all copies.
     #[error("{0}")]
     Degraded(String),
-    /// Of some data no copy is left.
+    /// Some data has no copy left.
     #[error("{0}")]
     Lost(String),
     /// Group sizes could not be measured.
     #[error(transparent)]
     Calibrate(#[from] Box<tierra_engine::CalibrateError>),
-    /// Settings of the server of records are wrong.
+    /// Wrong settings of the server of records.
     #[error(transparent)]
     Config(#[from] tierra_kv::ConfigError),
-    /// The server of records cannot start or go on.
+    /// The server of records cannot start or continue.
     #[error(transparent)]
     Serve(#[from] tierra_kv::ServeError),
     /// The demo may not use its directory.
@@ -95,13 +95,13 @@ pub(crate) enum CommandError {
     /// The demo found wrong answers.
     #[error("{0} answers were wrong; this is a bug in Tierra, please report it")]
     WrongAnswers(usize),
-    /// Ctrl-C cannot be watched for.
+    /// The handler of Ctrl-C cannot be installed.
     #[error("cannot listen for Ctrl-C: {0}")]
     Signal(#[source] io::Error),
-    /// Tables that are to be generated are there.
+    /// Tables to be generated already exist.
     #[error("nothing was generated, for {0} there already: drop what is, or choose another --db")]
     TablesExist(String),
-    /// Files that are to be written are there.
+    /// Files to be written already exist.
     #[error(
         "nothing was generated, for {0} there already: replace with --force, or choose another --parquet"
     )]
@@ -112,7 +112,7 @@ pub(crate) enum CommandError {
 }
 
 impl CommandError {
-    /// An error of using `path`.
+    /// An error with `path`.
     pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::File {
             action,
@@ -121,7 +121,7 @@ impl CommandError {
         }
     }
 
-    /// The exit status: 130 after Ctrl-C as shells have it, 1 where no other says more.
+    /// The exit status: 130 after Ctrl-C as in shells, 1 unless another one applies.
     pub(crate) fn status(&self) -> Status {
         match self {
             Self::InScript { source, .. } => source.status(),
@@ -136,7 +136,7 @@ impl CommandError {
         }
     }
 
-    /// Whether whoever read our output has gone, as `head` does: no reason to complain.
+    /// Whether the reader of our output has closed it, as `head` does. That is not an error.
     pub(crate) fn is_closed_output(&self) -> bool {
         match self {
             Self::InScript { source, .. } => source.is_closed_output(),

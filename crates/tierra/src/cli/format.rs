@@ -1,7 +1,7 @@
 //! Result rows as text: a table for people, CSV or JSON for programs.
 //!
-//! CSV and JSON are written batch by batch as the query yields them; a table needs the widths of
-//! all fields and so holds its rows until the last one.
+//! CSV and JSON are written batch by batch as the query yields them. A table needs the widths of all fields, so it holds
+//! its rows until the last one.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ use tierra::{
 
 use super::{CommandError, json};
 
-/// How rows are written.
+/// The format of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Columns with frames
@@ -23,11 +23,11 @@ pub(crate) enum Format {
     Table,
     /// Comma-separated values with a header; NULL is an empty field, an empty string is ""
     Csv,
-    /// One array of objects a statement; numbers that JSON lacks are strings: "NaN", "Infinity"
+    /// One array of objects per statement; numbers that JSON lacks are strings: "NaN", "Infinity"
     Json,
 }
 
-/// Writes all rows of `rows` to `out`; how many there were.
+/// Writes all rows of `rows` to `out` and returns their number.
 pub(crate) async fn write_rows(
     format: Format,
     rows: &mut Rows,
@@ -63,7 +63,7 @@ pub(crate) async fn write_rows(
     Ok(count)
 }
 
-/// Arrow's writers wrap the errors of what they write to.
+/// Arrow's writers wrap the errors of their output.
 fn unwritable(error: ArrowError) -> CommandError {
     match error {
         ArrowError::IoError(_, source) => CommandError::Output(source),

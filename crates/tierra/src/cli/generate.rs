@@ -1,7 +1,7 @@
-//! `tierra generate ssb|tpch`: a benchmark's tables, into a database or Parquet files.
+//! `tierra generate ssb|tpch`: generates a benchmark's tables into a database or Parquet files.
 //!
-//! All tables or files are there completely, or none is: what fails, or is interrupted, takes away
-//! what it made. Nothing that was there before is replaced without being asked to.
+//! Either all tables or files are complete, or none exists: a command that fails or is interrupted removes what it made. An
+//! existing file is replaced only on request.
 
 use std::{
     fs::{self, File},
@@ -32,7 +32,7 @@ use super::{
 /// Rows in a generated batch.
 const BATCH_ROWS: usize = 8_192;
 
-/// What `tierra generate` takes.
+/// The arguments of `tierra generate`.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Which benchmark
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     scale: Scale,
     #[command(flatten)]
     target: Target,
-    /// Replace Parquet files that are there
+    /// Replace existing Parquet files
     #[arg(long, requires = "parquet")]
     force: bool,
     #[command(flatten)]
@@ -55,7 +55,7 @@ struct Target {
     /// Database directory; created if there is none
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
-    /// Directory for one Parquet file a table
+    /// Directory for one Parquet file per table
     #[arg(long, value_name = "DIR")]
     parquet: Option<PathBuf>,
 }
@@ -80,8 +80,8 @@ fn generate(arguments: &Arguments, tables: &[impl Source]) -> Result<(), Command
     let interrupt = Interrupt::watch()?;
     let scale = arguments.scale;
     if let Some(&first) = tables.first() {
-        // The texts that all tables of a benchmark draw from take most of a second to make: not to
-        // be counted as time of the first table.
+        // Making the texts that all tables of a benchmark share takes most of a second. It is not counted as time of the first
+        // table.
         drop(first.generate(scale, Part::WHOLE, 1).next());
     }
     if let Some(dir) = &arguments.target.parquet {
@@ -130,8 +130,7 @@ fn these_are(what: &str, names: &[impl AsRef<str>]) -> String {
     }
 }
 
-/// The table that rows of `schema` go into, with the encodings given for some columns. It appears with
-/// its first rows.
+/// Begins the table for rows of `schema`, with the given encodings for some columns. It appears with its first rows.
 pub(crate) fn begin_table(
     database: &tierra::Database,
     name: &str,
@@ -204,7 +203,7 @@ pub(crate) fn load_batches(
     Ok(report)
 }
 
-/// Writes one file a table. They get their names when the last is written.
+/// Writes one file per table. The files get their names when the last one is written.
 fn into_files(
     dir: &Path,
     tables: &[impl Source],
@@ -233,7 +232,7 @@ fn into_files(
     });
     if made.is_err() {
         for file in &finished {
-            // Of some there is none. The first error is the one to report.
+            // Some files may not exist. The first error is the one to report.
             let _ = fs::remove_file(unfinished(file));
         }
     }
@@ -261,7 +260,7 @@ fn write_parquet(
     Ok(())
 }
 
-/// Writes all rows of `source` to a Parquet file; how many they were.
+/// Writes all rows of `source` to a Parquet file and returns their number.
 fn write_rows(
     path: &Path,
     source: impl Source,

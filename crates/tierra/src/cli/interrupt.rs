@@ -1,11 +1,11 @@
-//! Ctrl-C: the first stops what is running, a second one that comes before anybody heeded the
-//! first ends the process.
+//! Ctrl-C: the first press stops the running statement or command. A second press before the first was handled ends the
+//! process.
 //!
-//! The handler is in place when [`Interrupt::watch`] returns: the line editor of the shell puts its
-//! own in front while it reads, and afterwards restores the one that it found.
+//! The handler is installed when [`Interrupt::watch`] returns. The line editor of the shell installs its own while it reads,
+//! and restores this one afterwards.
 //!
-//! The signal is awaited on a thread of its own. A query that keeps every worker of the runtime
-//! busy, as a large join can for seconds, so never keeps Ctrl-C from being noticed.
+//! A separate thread waits for the signal. So Ctrl-C is noticed even while a query keeps every worker of the runtime busy,
+//! as a large join can for seconds.
 
 use std::{
     sync::{
@@ -52,7 +52,7 @@ impl Interrupt {
             runtime.block_on(async {
                 while presses.recv().await.is_some() {
                     if pressed.swap(true, Ordering::Relaxed) {
-                        // Whoever was asked to stop does not.
+                        // The code that was asked to stop has not stopped.
                         eprintln!(
                             "error: interrupted twice, so ended at once; what was not committed is \
                              undone when the database is next opened"
@@ -70,12 +70,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The flag itself, for a loader that looks at it.
+    /// The flag itself, for a loader that polls it.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.pressed)
     }
 
-    /// An error once Ctrl-C was pressed.
+    /// An error after Ctrl-C was pressed.
     pub(crate) fn check(&self) -> Result<(), CommandError> {
         match self.pressed.load(Ordering::Relaxed) {
             true => Err(CommandError::Interrupted),
@@ -83,15 +83,15 @@ impl Interrupt {
         }
     }
 
-    /// What `work` yields, or an error if Ctrl-C is pressed before: `work` is dropped then. A press
-    /// from before does not count.
+    /// The result of `work`, or an error if Ctrl-C is pressed first: then `work` is dropped. An earlier press does not
+    /// count.
     pub(crate) async fn stops<T>(
         &self,
         work: impl Future<Output = Result<T, CommandError>>,
     ) -> Result<T, CommandError> {
         self.pressed.store(false, Ordering::Relaxed);
         let pressed = async {
-            // Registered before the flag is looked at, so that no press falls in between.
+            // Registered before the flag is read, so that no press is missed.
             let woken = self.wake.notified();
             if self.check().is_ok() {
                 woken.await;
@@ -101,7 +101,7 @@ impl Interrupt {
             done = work => done,
             () = pressed => Err(CommandError::Interrupted),
         };
-        // Heeded: the next press is a first one again.
+        // Handled: the next press is a first one again.
         self.pressed.store(false, Ordering::Relaxed);
         result
     }

@@ -1,7 +1,7 @@
-//! Rows as JSON: one array of objects, NULLs spelled out.
+//! Rows as JSON: one array of objects, with explicit NULLs.
 //!
-//! JSON has no NaN and no infinities. Arrow writes them as `null`, as if they were NULL; here they
-//! are the strings that other databases and Protocol Buffers write.
+//! JSON has no NaN and no infinities. Arrow writes them as `null`, like NULL. Here they are strings, as in other databases
+//! and in Protocol Buffers.
 
 use std::{
     io::Write,
@@ -25,7 +25,7 @@ pub(super) fn writer<W: Write>(out: W) -> Writer<W, JsonArray> {
     options.build(out)
 }
 
-/// Encodes floating-point numbers; leaves everything else to arrow.
+/// Encodes floating-point numbers; arrow encodes all other types.
 #[derive(Debug)]
 struct Floats;
 
@@ -45,7 +45,7 @@ impl EncoderFactory for Floats {
     }
 }
 
-/// Without [`Floats`], which would ask itself for ever.
+/// Options without [`Floats`], which would call itself forever.
 static PLAIN: LazyLock<EncoderOptions> = LazyLock::new(EncoderOptions::default);
 
 fn floats<'a, T>(

@@ -1,4 +1,4 @@
-//! `tierra kv`: a server of records, until Ctrl-C or a signal to terminate.
+//! `tierra kv`: serves records until Ctrl-C or a signal to terminate.
 
 use clap::Args;
 use tierra_kv::{Config, Server};
@@ -6,7 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{CommandError, password};
 
-/// What `tierra kv` takes.
+/// The arguments of `tierra kv`.
 #[derive(Args)]
 #[command(after_help = tierra_kv::settings_help())]
 pub(crate) struct Arguments {
@@ -38,7 +38,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     for line in server.announcement() {
         eprintln!("{line}");
     }
-    // The server has its own loop, which must not share a thread with tasks.
+    // The server runs its own loop, which must not share a thread with tasks.
     tokio::task::block_in_place(|| server.run())?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `tierra load TABLE FILE...`: files into a table, all of them whole or none at all.
+//! `tierra load TABLE FILE...`: loads files into a table, all of them or none.
 
 use std::{path::PathBuf, time::Instant};
 
@@ -19,12 +19,12 @@ use super::{
     units::{Bytes, Count, Time, rows_per_second},
 };
 
-/// What `tierra load` takes.
+/// The arguments of `tierra load`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Table to load into; made of the first file if there is none
+    /// Table to load into; created from the first file if it does not exist
     table: String,
-    /// Parquet, Arrow IPC, .csv or .tsv files (these with a header; their types are inferred, or the table's)
+    /// Parquet, Arrow IPC, .csv or .tsv files; CSV and TSV have a header, and types of the table or inferred ones
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Database directory; created if there is none
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
     let interrupt = Interrupt::watch()?;
     for file in &arguments.files {
-        // Before a database is created for a file that is not there.
+        // Checked first, so that no database is created for a missing file.
         std::fs::metadata(file).map_err(|e| CommandError::file("read", file, e))?;
     }
     let database = arguments.open.open_or_create(&arguments.db)?;
@@ -101,7 +101,7 @@ fn load(
     Ok(())
 }
 
-/// How a load's rows are stored: few go to the tail, where they have no encodings.
+/// How a load's rows are stored: few rows go to the tail, which has no encodings.
 pub(crate) fn stored(encodings: &[(String, Encoding)]) -> &'static str {
     match encodings {
         [] => "in the tail",
@@ -109,12 +109,12 @@ pub(crate) fn stored(encodings: &[(String, Encoding)]) -> &'static str {
     }
 }
 
-/// Says which encodings a load chose.
+/// Prints the encodings that a load chose.
 pub(crate) fn print_encodings(report: &LoadReport) {
     print_encoded_columns(&report.encodings);
 }
 
-/// One line for each encoding, so that a thousand columns stay readable.
+/// Prints one line per encoding, so that a thousand columns stay readable.
 fn print_encoded_columns(encodings: &[(String, Encoding)]) {
     const NAMED: usize = 12;
     let mut seen: Vec<Encoding> = Vec::new();

@@ -1,7 +1,6 @@
-//! The command line: what each command takes, and how it ends.
+//! The command line: the arguments of each command, and its exit status.
 //!
-//! Results go to standard output, everything about them (progress, warnings, errors) to standard error. What the exit status
-//! says is written in [`status`].
+//! Results go to standard output. Progress, warnings and errors go to standard error. [`status`] defines the exit statuses.
 
 mod adopt;
 mod calibrate;
@@ -58,31 +57,31 @@ enum Command {
     Load(load::Arguments),
     /// Show and measure the memory of this machine
     Tiers(tiers::Arguments),
-    /// Compare every copy of everything with its checksum, and say what is damaged
+    /// Compare every copy of all data with its checksum, and report damage
     Verify(scrub::Arguments),
-    /// The same, and put right what another copy has
+    /// Verify, and repair damage from other copies
     Scrub(scrub::Arguments),
-    /// The same, after making copies that tables should have and lack
+    /// Scrub, after making the copies that tables should have and lack
     Repair(repair::Arguments),
-    /// Copy what can be read of a damaged database into a new one, and say what cannot
+    /// Copy all readable data of a damaged database into a new one, and report what is lost
     Salvage(salvage::Arguments),
-    /// Make a copied, restored or moved directory a database of its own
+    /// Turn a copied, restored or moved directory into a separate database
     Adopt(adopt::Arguments),
     /// Serve records to clients of Redis
     Kv(kv::Arguments),
-    /// Measure how many lookups should take turns on this machine, for a database
+    /// Measure the best number of interleaved lookups on this machine, for a database
     Calibrate(calibrate::Arguments),
 }
 
-/// Runs the command that the process was started with.
+/// Runs the command given to the process.
 pub(crate) fn main() -> ExitCode {
     let Cli { command, log } = Cli::parse();
     if let Err(why) = log::listen(log) {
         eprintln!("error: {why}");
         return Status::Usage.into();
     }
-    // One thread more than cores: a query that was interrupted in the middle of a batch keeps its
-    // thread for a while, and what comes next needs one.
+    // One thread more than cores: a query that was interrupted within a batch keeps its thread for a while, and the next
+    // statement needs one.
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get() + 1);
     let result = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -110,7 +109,7 @@ pub(crate) fn main() -> ExitCode {
                     Command::Kv(arguments) => kv::run(arguments).await.map(|()| Status::Clean),
                 }
             });
-            // A query that was stopped may still be in the middle of a batch: no reason to wait.
+            // A query that was stopped may still be within a batch; the process does not wait for it.
             runtime.shutdown_background();
             result
         });

@@ -1,7 +1,7 @@
-//! Passwords of the command line, hidden from lists of processes.
+//! Hides passwords of the command line from lists of processes.
 //!
-//! Every user of a machine reads the words that a process was started with (`ps`, `/proc/PID/cmdline`). They lie in the memory
-//! of the process, and may be written over there, as Redis and PostgreSQL do when they set a title.
+//! Every user of a machine can read the arguments of a process (`ps`, `/proc/PID/cmdline`). They are in the memory of the process
+//! and can be overwritten there, as Redis and PostgreSQL do to set a title.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -10,10 +10,10 @@ use std::os::unix::fs::FileExt;
 
 const FLAG: &[u8] = b"--requirepass";
 
-/// Writes over the values of `--requirepass` among the words that this process was started with.
+/// Overwrites the values of `--requirepass` in the arguments of this process.
 ///
 /// # Errors
-/// Where the system does not tell where they are, or lets no process write to its own memory.
+/// If the system does not tell where the arguments are, or does not let a process write to its own memory.
 pub(crate) fn hide() -> io::Result<()> {
     let words: Vec<Vec<u8>> = std::env::args_os().map(OsStringExt::into_vec).collect();
     let secrets = secrets(&words);
@@ -24,13 +24,13 @@ pub(crate) fn hide() -> io::Result<()> {
         .ok_or_else(|| io::Error::other("/proc/self/stat does not tell where words begin"))?;
     let memory = OpenOptions::new().write(true).open("/proc/self/mem")?;
     for (at, len) in secrets {
-        // Words of no bytes are what is left, so that not even the length is told.
+        // Only empty arguments are left, so that not even the length is visible.
         memory.write_all_at(&vec![0; len], start + at as u64)?;
     }
     Ok(())
 }
 
-/// Where the passwords lie among words that end with a zero each, and how long they are.
+/// The positions and lengths of passwords among zero-terminated arguments.
 fn secrets(words: &[Vec<u8>]) -> Vec<(usize, usize)> {
     let (mut at, mut is_value, mut found) = (0, false, Vec::new());
     for word in words {
@@ -39,7 +39,7 @@ fn secrets(words: &[Vec<u8>]) -> Vec<(usize, usize)> {
         let is_this = name.eq_ignore_ascii_case(FLAG);
         match word.get(FLAG.len()) {
             Some(b'=') if is_this => found.push((at + FLAG.len() + 1, word.len() - FLAG.len() - 1)),
-            // As many words as there are belong to the flag, and to none other.
+            // All following arguments that are not flags belong to this flag.
             _ if is_value && !is_flag => found.push((at, word.len())),
             _ => {}
         }
@@ -53,7 +53,7 @@ fn secrets(words: &[Vec<u8>]) -> Vec<(usize, usize)> {
     found
 }
 
-/// The address of the first word, which is the 48th field. The second, in brackets, may hold blanks.
+/// The address of the first argument: the 48th field. The second field, in parentheses, may contain blanks.
 fn words_start(stat: &[u8]) -> Option<u64> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(&stat[end + 1..]).ok()?;

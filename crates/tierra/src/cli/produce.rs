@@ -1,7 +1,7 @@
-//! A table's rows generated on all threads and received in order.
+//! Generates a table's rows on all threads and receives them in order.
 //!
-//! Thread t of T makes parts t, t + T, t + 2T and so on, each into its own bounded channel; the
-//! receiver takes part after part from the channels in turn. Memory is bounded by the channels.
+//! Thread t of T makes parts t, t + T, t + 2T and so on, each into its own bounded channel. The receiver takes part after
+//! part from the channels in turn. The channels bound the memory.
 
 use std::{
     sync::mpsc::{Receiver, sync_channel},
@@ -11,9 +11,9 @@ use std::{
 use arrow::array::RecordBatch;
 use tierra_data::{Batches, Part};
 
-/// Rows in a part, about: enough to make the start of one cheap.
+/// The approximate rows of a part: enough to make the start of one cheap.
 const PART_ROWS: u64 = 1 << 18;
-/// Batches that a thread may be ahead of the receiver.
+/// Batches by which a thread may be ahead of the receiver.
 const AHEAD: usize = 8;
 
 /// The batches of `generate(part, batch_rows)` over all parts of a table of about `rows` rows, in
@@ -40,7 +40,7 @@ where
                     .skip(thread as usize)
                     .step_by(threads as usize)
                 {
-                    // A part ends in None; sending fails once nobody wants more.
+                    // A part ends with None. Sending fails after the receiver is dropped.
                     let mut batches = generate(part, batch_rows).map(Some).chain([None]);
                     if !batches.all(|batch| sender.send(batch).is_ok()) {
                         return;
@@ -54,7 +54,7 @@ where
     std::iter::from_fn(move || {
         while part < parts {
             let next = channels[(part % threads) as usize].recv();
-            // A thread hangs up early only when it panics, which it has reported then.
+            // A thread closes its channel early only if it panics, and the panic was reported.
             match next.expect("a generator sends the end of every part") {
                 Some(batch) => return Some(batch),
                 None => part += 1,

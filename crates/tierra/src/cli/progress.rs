@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-/// All bars that are shown.
+/// All visible bars.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
-/// Does what writes to standard error, with no bar in its way.
+/// Runs `write`, which writes to standard error, without a bar in its way.
 pub(crate) fn between_bars(write: impl FnOnce()) {
     BARS.suspend(write);
 }
@@ -26,7 +26,7 @@ pub(crate) fn rows_bar(table: &str, rows: u64) -> ProgressBar {
     bar(table, rows, ROWS)
 }
 
-/// A bar over `bytes` bytes of a file that goes into `table`.
+/// A bar over `bytes` bytes of a file loaded into `table`.
 pub(crate) fn bytes_bar(table: &str, bytes: u64) -> ProgressBar {
     bar(table, bytes, BYTES)
 }

@@ -1,4 +1,4 @@
-//! `tierra repair`: copies are made and put right, or the database goes back to an older version of itself.
+//! `tierra repair`: makes and repairs copies, or returns the database to an older version of itself.
 
 use clap::Args;
 use tierra_engine::{Database, DatabaseOptions};
@@ -7,15 +7,15 @@ use super::status::Status;
 use super::units::Count;
 use super::{CommandError, scrub};
 
-/// What the command takes.
+/// The arguments of the command.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     scrub: scrub::Arguments,
-    /// Go back to this version, where a newer one is lost; says what that gives up, and does it with --yes
+    /// Go back to this version if a newer one is lost; shows what that gives up, and does it with --yes
     #[arg(long, value_name = "N")]
     to_version: Option<u64>,
-    /// Give up what --to-version says
+    /// Give up what --to-version shows
     #[arg(long, requires = "to_version")]
     yes: bool,
 }

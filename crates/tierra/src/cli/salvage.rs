@@ -1,4 +1,4 @@
-//! `tierra salvage`: what can be read of a damaged database, copied into a new one.
+//! `tierra salvage`: copies all readable data of a damaged database into a new one.
 
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ use tierra_engine::{Database, DatabaseOptions, SalvagedTable};
 use super::CommandError;
 use super::units::Count;
 
-/// What the command takes.
+/// The arguments of the command.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Directory of the database, which is only read
     #[arg(value_name = "DIR")]
     from: PathBuf,
-    /// Directory of the new database, which must not exist or be empty
+    /// Directory of the new database, which must be missing or empty
     #[arg(value_name = "OUT")]
     to: PathBuf,
 }

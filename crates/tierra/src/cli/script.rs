@@ -1,8 +1,7 @@
-//! A text of SQL cut into statements and dot commands, each with the line it begins on.
+//! Splits a text of SQL into statements and dot commands, each with the line it begins on.
 //!
-//! Only what decides where a statement ends is understood: quotes of all kinds, comments,
-//! semicolons. Whether the rest is SQL is for the parser to say, statement by statement, so that an error in the last
-//! statement of a script does not keep the first from running.
+//! It understands only what decides where a statement ends: quotes of all kinds, comments, semicolons. The parser checks the
+//! rest, statement by statement, so that an error in the last statement of a script does not keep the first from running.
 
 /// One statement or command of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,16 +10,16 @@ pub(crate) struct Piece<'a> {
     pub(crate) kind: Kind,
     /// Its text without the semicolon and surrounding blanks.
     pub(crate) text: &'a str,
-    /// The line of the script that it begins on, from 1.
+    /// The line of the script on which it begins, from 1.
     pub(crate) line: usize,
 }
 
-/// What a [`Piece`] is.
+/// The kind of a [`Piece`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// SQL up to a semicolon.
     Statement,
-    /// SQL that the text ends in, without a semicolon.
+    /// SQL at the end of the text, without a semicolon.
     Unfinished,
     /// A line that starts with a dot.
     Command,
@@ -48,7 +47,7 @@ pub(crate) fn pieces(script: &str) -> impl Iterator<Item = Piece<'_>> {
         let text = rest[..len].trim();
         Some(Piece { kind, text, line })
     })
-    // A semicolon too many is no statement.
+    // An extra semicolon is not a statement.
     .filter(|piece| !piece.text.is_empty())
 }
 
@@ -65,7 +64,7 @@ fn blank_len(text: &str) -> usize {
     }
 }
 
-/// Bytes of the comment at the start of `text`, 0 if there is none there.
+/// Bytes of the comment at the start of `text`, or 0.
 fn comment_len(text: &[u8]) -> usize {
     if text.starts_with(b"--") {
         return (text.iter().position(|&byte| byte == b'\n')).unwrap_or(text.len());
@@ -92,10 +91,10 @@ fn statement_len(text: &str) -> Option<usize> {
         let rest = &bytes[at..];
         at += match rest[0] {
             b';' => return Some(at),
-            // A doubled quote ends one quoted run and begins the next: the same to us.
+            // A doubled quote ends one quoted run and begins the next, with the same result.
             quote @ (b'\'' | b'"' | b'`') => 2 + position(&rest[1..], &[quote])?,
             b'e' | b'E' if rest.get(1) == Some(&b'\'') => 2 + escaped_len(&rest[2..])?,
-            // A dollar inside a name is a letter of it.
+            // A dollar inside a name is part of the name.
             first if is_of_name(first) => rest
                 .iter()
                 .position(|&byte| !is_of_name(byte) && byte != b'$')
@@ -114,12 +113,12 @@ fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }
 
-/// Where `wanted` first is in `text`.
+/// The first position of `wanted` in `text`.
 fn position(text: &[u8], wanted: &[u8]) -> Option<usize> {
     text.windows(wanted.len()).position(|found| found == wanted)
 }
 
-/// Bytes of a string with backslashes, behind its opening quote and with its closing one.
+/// Bytes of a string with backslashes, from after its opening quote to its closing one, inclusive.
 fn escaped_len(text: &[u8]) -> Option<usize> {
     let mut escaped = false;
     let end = text.iter().position(|&byte| {

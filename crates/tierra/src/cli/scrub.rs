@@ -1,4 +1,4 @@
-//! `tierra verify`, `tierra scrub` and `tierra repair`: every copy of everything read and compared with its checksum.
+//! `tierra verify`, `tierra scrub` and `tierra repair`: read every copy of all data and compare it with its checksum.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ use super::status::Status;
 use super::units::{Bytes, Count};
 use super::{CommandError, progress};
 
-/// What the three commands take.
+/// The arguments of the three commands.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Directory of the database, which must not be open elsewhere
     #[arg(long, value_name = "DIR")]
     db: PathBuf,
-    /// Read no more than this a second, such as 500M; by default as fast as memory goes
+    /// Read at most this much per second, such as 500M; by default as fast as possible
     #[arg(long, value_name = "SIZE")]
     pace: Option<Size>,
     #[command(flatten)]
@@ -31,20 +31,20 @@ impl Arguments {
     }
 }
 
-/// What is done about damage.
+/// How damage is handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// It is told, and fails the command.
+    /// It is reported, and fails the command.
     Verify,
-    /// It is put right from other copies.
+    /// It is repaired from other copies.
     Scrub,
-    /// The same, after copies that tables should have and lack were made.
+    /// The same, after missing copies of tables were made.
     Repair,
 }
 
 /// Runs one of the commands.
 pub(crate) fn run(arguments: &Arguments, task: Task) -> Result<Status, CommandError> {
-    // What is checked is checked by the command, and changed only if it is to change something.
+    // The command itself checks, and it changes data only if it is to repair.
     let open = arguments.open.clone().without_scrubber();
     let database = open.open(&arguments.db)?;
     let engine = database.engine();
@@ -77,13 +77,13 @@ pub(crate) fn run(arguments: &Arguments, task: Task) -> Result<Status, CommandEr
     verdict(&report, is_lost, &engine.missing_tiers(), task, arguments)
 }
 
-/// A number of things, called so where it is one, and otherwise where it is not.
+/// A count with its singular or plural.
 fn counted(count: u64, one: &str, several: &str) -> String {
     let name = if count == 1 { one } else { several };
     format!("{} {name}", Count(count))
 }
 
-/// What is lost, by table and column, with rows next to each other said as one.
+/// Lost data by table and column, with adjacent rows merged.
 fn joined(lost: &[Lost]) -> Vec<Lost> {
     let mut sorted = lost.to_vec();
     sorted.sort_by(|a, b| {

@@ -1,13 +1,13 @@
-//! How a command ends, as the exit status tells it.
+//! The exit statuses of commands.
 //!
 //! | status | |
 //! |---|---|
-//! | 0 | all went well; what was checked is whole, in as many copies as it should have |
-//! | 1 | it could not be done: the message says why |
+//! | 0 | success; checked data is intact, with all the copies it should have |
+//! | 1 | failure: the message says why |
 //! | 2 | the command line is wrong |
-//! | 3 | damage was found, and put right: now all is whole |
-//! | 4 | all data can be read, and a tier is missing or a copy is damaged |
-//! | 5 | data are lost: no copy of them is left, or there |
+//! | 3 | damage was found and repaired: now all data is intact |
+//! | 4 | all data can be read, but a tier is missing or a copy is damaged |
+//! | 5 | data is lost: no copy of it is left, or none is present |
 //! | 130 | Ctrl-C |
 
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ pub(crate) enum Status {
     Interrupted = 130,
 }
 
-/// The same for `--help`.
+/// The same as text, for `--help`.
 pub(crate) const HELP: &str = "\
 Exit status: 0 all is well, 1 an error, 2 a wrong command line, 3 damage was repaired,\n\
 4 all data can be read but a tier is missing or a copy is damaged, 5 data are lost, 130 Ctrl-C";

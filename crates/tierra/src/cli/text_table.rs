@@ -1,10 +1,10 @@
-//! A plain table for a terminal: columns padded to their widest field, a line under the heads.
+//! A plain table for a terminal: columns padded to their widest field, with a line under the headings.
 
 use std::fmt;
 
 use tierra::printable;
 
-/// Which side of its column a field sticks to.
+/// The alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     /// Texts.
@@ -13,14 +13,14 @@ pub(crate) enum Side {
     Right,
 }
 
-/// Rows of fields below heads; every row has as many fields as there are heads.
+/// Rows of fields below headings; every row has one field per heading.
 pub(crate) struct TextTable {
     sides: Vec<Side>,
     rows: Vec<Vec<String>>,
 }
 
 impl TextTable {
-    /// A table with these heads and no rows.
+    /// A table with these headings and no rows.
     pub(crate) fn new<'h>(columns: impl IntoIterator<Item = (&'h str, Side)>) -> Self {
         let columns = columns.into_iter();
         let (heads, sides) = columns.map(|(head, side)| (head.to_owned(), side)).unzip();
@@ -51,7 +51,7 @@ impl fmt::Display for TextTable {
                 if !line.is_empty() {
                     line.push_str("  ");
                 }
-                // The widths of `format!` end at 65,535.
+                // The width in `format!` is at most 65,535.
                 let blanks = " ".repeat(width - field.chars().count());
                 let [one, two] = match side {
                     Side::Left => [field, &blanks],

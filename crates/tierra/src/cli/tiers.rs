@@ -1,4 +1,4 @@
-//! `tierra tiers`: what memory this machine has and what it really gives; and what a database has of it.
+//! `tierra tiers`: shows and measures the memory of this machine, and the part of it that a database uses.
 
 use std::{
     io,
@@ -21,28 +21,28 @@ use super::{
     units::{Bytes, Count},
 };
 
-/// Where a row says what the memory's content survives.
+/// The column of a row that says what the memory's content survives.
 const DURABILITY: usize = 2;
-/// Milliseconds spent on each figure.
+/// Milliseconds per measurement.
 const FIGURE_MS: u64 = 150;
 
-/// What `tierra tiers` takes.
+/// The arguments of `tierra tiers`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Bytes that each measurement roams over; more than the processor's caches hold
+    /// Bytes that each measurement covers; more than the processor's caches hold
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     working_set: Size,
-    /// Database whose tiers to list as well: what is in them, what it survives, and which are missing
+    /// Database whose tiers to list as well: their contents, what these survive, and missing tiers
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
-    /// Directories whose file systems to measure too, as the far tier of a database there
+    /// Directories whose file systems to measure as well, as the far tier of a database
     #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
-    // Before anything is measured, which takes seconds: what cannot be is said at once.
+    // Checked first, because measuring takes seconds.
     for directory in &arguments.directories {
         scratch_in(directory).map_err(|e| CommandError::file("make a pool in", directory, e))?;
     }
@@ -93,11 +93,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The tiers of the database in `dir`, which is closed again: what is measured is the machine.
+/// The tiers of the database in `dir`. It is closed again, because the machine is measured.
 fn database_tiers(dir: &Path) -> Result<String, CommandError> {
     let emulated = emulation::current();
     let tiers = tiers_of(dir);
-    // Emulated far memory, which a database's options may ask for, is the whole process's.
+    // Emulated far memory, which a database's options may request, applies to the whole process.
     emulation::set(emulated).map_err(|e| CommandError::Tiers(e.to_string()))?;
     tiers
 }
@@ -148,7 +148,7 @@ fn tiers_of(dir: &Path) -> Result<String, CommandError> {
     Ok(text)
 }
 
-/// What the content of memory survives.
+/// What the content of the memory survives.
 fn durability(durability: Option<Durability>) -> String {
     durability.map_or_else(|| "none".to_owned(), |durability| durability.to_string())
 }
@@ -168,7 +168,7 @@ fn node_row(node: &Node, effort: &Effort) -> Vec<String> {
     )
 }
 
-/// `None` for a file system too small to hold a pool worth the name.
+/// `None` for a file system that is too small for a pool.
 fn mount_row(mount: &Mount, effort: &Effort) -> Option<Vec<String>> {
     let (size, free) = mount.bytes.unzip();
     if free.is_some_and(|free| free < 2 * effort.working_set_bytes as u64) {
@@ -178,7 +178,7 @@ fn mount_row(mount: &Mount, effort: &Effort) -> Option<Vec<String>> {
     Some(row("far", memory, size, pool(&mount.path, effort)))
 }
 
-/// A device holds a pool, or could: measuring would overwrite it.
+/// A device is not measured: it holds a pool, or could, and measuring would overwrite it.
 fn device_row(device: &DaxDevice) -> Vec<String> {
     let memory = format!("device {}", device.name);
     let unknown = Err("a pool can lie on it: pool = \"/dev/..\"".to_owned());
@@ -217,7 +217,7 @@ fn row(
     row
 }
 
-/// A pool made in `directory`, measured, and removed.
+/// Creates a pool in `directory`, measures it, and removes it.
 fn pool(directory: &Path, effort: &Effort) -> Result<(Option<Durability>, Measurement), String> {
     let scratch = scratch_in(directory).map_err(|e| e.to_string())?;
     let path = scratch.path().join("pool");
@@ -226,7 +226,7 @@ fn pool(directory: &Path, effort: &Effort) -> Result<(Option<Durability>, Measur
     Ok((Some(pool.durability()), measured))
 }
 
-/// A directory that goes when it is dropped. Errors are the system's, without its private name.
+/// A directory that is removed when dropped. Errors are the system's, without its temporary name.
 fn scratch_in(directory: &Path) -> io::Result<TempDir> {
     if !std::fs::metadata(directory)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());

@@ -1,4 +1,4 @@
-//! Quantities as a person reads them: bytes, times, counts.
+//! Quantities in readable form: bytes, times, counts.
 
 use std::{fmt, time::Duration};
 
@@ -65,7 +65,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// How many rows a second `rows` in `time` are: `1,234,567 rows/s`.
+/// The rate of `rows` in `time`: `1,234,567 rows/s`.
 pub(crate) fn rows_per_second(rows: u64, time: Duration) -> String {
     let rate = rows as f64 / time.as_secs_f64().max(1e-9);
     format!("{} rows/s", Count(rate as u64))

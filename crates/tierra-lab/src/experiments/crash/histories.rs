@@ -1,8 +1,8 @@
-//! The histories: those of `tierra-memory`'s crash tests, one program of each kind for each seed, and that of the engine's
-//! with two tiers.
+//! The histories: those of `tierra-memory`'s crash tests, one program of each kind per seed, and the engine's with two
+//! tiers.
 //!
-//! A history that was killed is another one for each event that it may be killed after, and has no more than
-//! those. Recovery that panics breaks the promise like recovery that finds something wrong.
+//! A killed history is a separate history for each event after which it may be killed, so their number is limited. A panic of
+//! recovery counts as a violation, like a wrong recovery.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ mod simulated;
 use super::super::database::simulated::{Images, Program, Scenario};
 use simulated::{Recorded, directory, records, replicas, rounds, transactions};
 
-/// Images of one cut at most, drawn where there are more.
+/// The most images per cut; if there are more, they are drawn at random.
 pub(super) const IMAGES_PER_CUT: usize = 500;
 
-/// Of a whole database, which takes longer to open.
+/// The same for a whole database, which takes longer to open.
 #[cfg(feature = "engine")]
 const TIERS_IMAGES_PER_CUT: usize = 2;
 
-/// Steps of a history of a seed.
+/// Steps of a seed's history.
 const STEPS: u64 = 12;
-/// Pools that copies lie in.
+/// Pools with copies.
 const COPIES: usize = 3;
 
 /// A kind of program.
@@ -41,21 +41,20 @@ pub(super) enum History {
     Records,
     /// Transactions over two logs.
     Transactions,
-    /// A log in three copies, each in a pool of its own, by a composition of the building blocks for each
-    /// seed.
+    /// A log in three copies, each in a pool of its own. Each seed chooses a composition of the building blocks.
     Replicas,
-    /// Pools that come, change and go in a directory, whose files lose their power with them.
+    /// Pools that are added, changed and removed in a directory, whose files lose power with them.
     Directory,
-    /// Publications, records and transactions; the process is killed, and the next one goes on.
+    /// Publications, records and transactions; the process is killed, and the next one continues.
     RoundsKilled,
     RecordsKilled,
     TransactionsKilled,
-    /// A database with copies in two tiers, opened with both or one of them.
+    /// A database with copies in two tiers, opened with both or with one of them.
     #[cfg(feature = "engine")]
     Tiers,
 }
 
-/// How what is stored becomes durable.
+/// How stores become durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Medium {
     /// By flushes of lines and fences.
@@ -113,8 +112,8 @@ impl History {
         }
     }
 
-    /// Runs the program of that seed and cuts the power; images are drawn from `drawn_from` and the seed.
-    /// `None` if there is no such program.
+    /// Runs the program of that seed and cuts the power. Images are drawn from `drawn_from` and the seed. `None` if there is
+    /// no such program.
     pub(super) fn explore(self, medium: Medium, seed: u64, drawn_from: u64) -> Option<Report> {
         let limits = Limits {
             images_per_cut: IMAGES_PER_CUT,
@@ -203,14 +202,14 @@ impl History {
 }
 
 fn continue_rounds(pool: &Arc<Pool>, recorder: &Recorder) {
-    // What is wrong with it is seen by the check.
+    // The check finds what is wrong with it.
     if let Ok((found, extents)) = rounds::recover(pool) {
         recorder.acknowledge(found);
         rounds::go_on(pool, recorder, extents, found + 1..=found + 2);
     }
 }
 
-/// A check that a panic fails.
+/// A check that fails if it panics.
 fn guarded(
     mut check: impl FnMut(&Image<'_>) -> Result<(), String>,
 ) -> impl FnMut(&Image<'_>) -> Result<(), String> {

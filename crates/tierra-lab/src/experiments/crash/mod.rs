@@ -1,10 +1,10 @@
-//! Crash: does any of ten million power cuts lose what was acknowledged?
+//! Crash: does any of ten million power cuts lose acknowledged data?
 //!
-//! The histories of `tierra-memory`'s crash tests ([`histories`]), made by seeds: what the real code stored,
-//! flushed and fenced is recorded, the power is cut before every fence, and real recovery runs on what could
-//! be left. A pass is one history, medium and seed. Passes follow each other until there are images enough;
-//! both processors work on them. What a pass finds depends on its name alone (but for those of a whole
-//! database, whose threads take turns as they like), so a violation is seen again by running that pass alone: `TIERRA_LAB_CRASH='replicas, by line, 17'` in the environment. `TIERRA_LAB_CRASH_IMAGES=100000`
+//! Seeds make the histories of `tierra-memory`'s crash tests ([`histories`]). The stores, flushes and fences of the real code
+//! are recorded, the power is cut before every fence, and the real recovery runs on every state that could be left. A pass is
+//! one history, medium and seed. Passes run on both processors until there are enough images. The result of a pass depends
+//! only on its name (except for a whole database, whose threads are scheduled freely). So a violation is reproduced by
+//! running its pass alone: `TIERRA_LAB_CRASH='replicas, by line, 17'` in the environment. `TIERRA_LAB_CRASH_IMAGES=100000`
 //! ends earlier than after ten million.
 
 mod histories;
@@ -28,9 +28,9 @@ use crate::view::{Unit, View};
 
 /// Images of a full run.
 const IMAGES: u64 = 10_000_000;
-/// Where a single pass is asked for.
+/// The variable for a single pass.
 const ONLY: &str = "TIERRA_LAB_CRASH";
-/// Where another number of images is asked for.
+/// The variable for another number of images.
 const AS_MANY: &str = "TIERRA_LAB_CRASH_IMAGES";
 /// Violations that are listed; all are counted.
 const LISTED: usize = 100;
@@ -38,7 +38,7 @@ const LISTED: usize = 100;
 /// The experiment.
 pub(super) struct Crash;
 
-/// What is explored at a time. Its text form asks for it again.
+/// A unit of exploration. Its text form selects it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pass {
     history: History,
@@ -46,19 +46,19 @@ struct Pass {
     seed: u64,
 }
 
-/// What all passes of one history and medium found.
+/// The results of all passes of one history and medium.
 struct Tally {
     history: History,
     medium: Medium,
     report: Report,
-    /// Of each pass.
+    /// By pass.
     images: Vec<u64>,
     micros: Vec<u64>,
 }
 
-/// Where the workers are.
+/// The progress of the workers.
 struct State {
-    /// The next pass of each history and medium that has one.
+    /// The next pass of each history and medium that has more.
     next: VecDeque<Pass>,
     /// Passes begun.
     begun: usize,
@@ -137,7 +137,7 @@ impl Experiment for Crash {
             let values: Vec<f64> = rows.iter().filter_map(|row| row.value(key)).collect();
             (!values.is_empty()).then(|| values.iter().sum())
         };
-        // Images from the passes themselves.
+        // The number of images comes from the passes themselves.
         let images = rows.iter().filter_map(|row| match row.get("pass_images")? {
             crate::row::Cell::Samples(images) => Some(images.iter().sum::<u64>()),
             _ => None,
@@ -195,8 +195,8 @@ impl Tally {
     }
 }
 
-/// Runs passes on all threads until there are `target` images. Every history and medium has one pass at
-/// least, all of them the same number, but for those that have no more.
+/// Runs passes on all threads until there are `target` images. Every history and medium runs the same number of passes, at
+/// least one, unless it has no more.
 fn explore(next: VecDeque<Pass>, target: u64, once: bool) -> State {
     let least = next.len();
     let tally = |pass: &Pass| Tally {
@@ -247,7 +247,7 @@ fn work(state: &Mutex<State>, least: usize, target: u64, once: bool, bar: &Progr
         let micros = start.elapsed().as_micros() as u64;
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(report) = report else {
-            // It has no such pass, and none behind it.
+            // There is no such pass, and none after it.
             state
                 .next
                 .retain(|other| (other.history, other.medium) != (pass.history, pass.medium));
@@ -330,7 +330,7 @@ mod tests {
             medium: Medium::Page,
             seed: 0,
         });
-        // More images than they have.
+        // More images than there are.
         let state = explore(VecDeque::from(next), u64::MAX, false);
         assert_eq!(state.tallies.len(), 2);
         for tally in state.tallies {

@@ -1,4 +1,4 @@
-//! Databases that experiments kill and damage: those of the engine's own tests, and children that change one until they
+//! Databases that experiments kill and damage: those of the engine's tests, and children that change a database until they
 //! are killed.
 
 #[path = "../../../../tierra-engine/tests/killed/mod.rs"]
@@ -13,7 +13,7 @@ use self::killed::Work;
 use crate::children;
 use crate::error::{Context, LabError};
 
-/// The part of a child that changes a database; returns only where there is no such work.
+/// Runs as a child that changes a database. It returns only if there is no such work.
 ///
 /// # Errors
 /// [`LabError`]: no such work.
@@ -27,7 +27,7 @@ pub(super) fn change(work: &str, dir: &Path, number: u64) -> Result<(), LabError
 /// Starts a child.
 ///
 /// # Errors
-/// Where this program cannot be started again.
+/// If this program cannot be started again.
 pub(super) fn start(work: &str, dir: &Path, number: u64) -> Result<Child, LabError> {
     let this = std::env::current_exe().by("the lab", "finding itself")?;
     let mut command = Command::new(this);

@@ -1,4 +1,4 @@
-//! What is asked of the table, and what the answers have to be.
+//! The queries to the table, and their right answers.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,11 +13,11 @@ use tierra_interleave::{Lookups, Scheduling};
 
 use super::super::database::simulated::rows;
 
-/// What becomes of a question that is not answered rightly.
+/// Why a query was not answered correctly.
 pub(super) enum Trouble {
     /// A wrong answer, or an error where there should be an answer.
     Wrong(String),
-    /// Not before a walk has been over what was lost.
+    /// An error that is allowed until a walk has covered the lost data.
     Refused,
 }
 
@@ -39,7 +39,7 @@ impl From<LookupError> for Trouble {
     }
 }
 
-/// The table's rows, and some answers.
+/// The table's rows, and some right answers.
 pub(super) struct Oracle {
     all: RecordBatch,
     word: Box<[u8]>,
@@ -47,7 +47,7 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
-    /// Of rows with these ids.
+    /// The oracle of rows with these ids.
     pub(super) fn of(ids: Range<i64>) -> Oracle {
         let all = rows(ids);
         let words = all.column(1).as_string_view();
@@ -60,7 +60,7 @@ impl Oracle {
         }
     }
 
-    /// Everything, a word by the index, and some rows by their keys.
+    /// Asks for everything, for a word by the index, and for some rows by their keys.
     pub(super) fn ask(&self, database: &Database) -> Result<(), Trouble> {
         let wrong = |what: &str| Trouble::Wrong(what.to_owned());
         let table = database
@@ -90,13 +90,13 @@ impl Oracle {
         }
     }
 
-    /// Asks until it is told to end, and once more. How often; what went wrong, each kind once, and how often it was refused.
+    /// Asks until `end` is set, and once more. Counts queries, errors of each kind once, and refusals.
     pub(super) fn keep_asking(&self, database: &Database, end: &AtomicBool) -> Asked {
         let mut asked = Asked::default();
         loop {
             let is_last = end.load(Ordering::Acquire);
             asked.queries += 1;
-            // A panic is a bug, not the end of the experiment.
+            // A panic is a bug, but the experiment continues.
             let answer = catch_unwind(AssertUnwindSafe(|| self.ask(database)));
             asked.panics += u64::from(answer.is_err());
             match answer.unwrap_or_else(|_| Err(Trouble::Wrong("a query panicked".to_owned()))) {
@@ -112,7 +112,7 @@ impl Oracle {
     }
 }
 
-/// What came of asking again and again.
+/// The results of repeated queries.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pub(super) queries: u64,

@@ -1,4 +1,4 @@
-//! The faults, and what a database with two tiers makes of each.
+//! The faults, and how a database with two tiers handles each.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -19,13 +19,13 @@ const LOAD_ROWS: i64 = 66_000;
 const APPENDS: i64 = 10;
 const APPEND_ROWS: i64 = 41;
 const ROWS: i64 = LOAD_ROWS + APPENDS * APPEND_ROWS;
-/// Behind the header and the superblock.
+/// After the header and the superblock.
 const FIRST_EXTENT: u64 = 16 << 10;
-/// Bits flipped, and regions of garbage, at a time.
+/// Bits flipped, or regions of garbage, per fault.
 const BITS: usize = 64;
 const REGIONS: usize = 8;
 
-/// What fails.
+/// A class of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Bits,
@@ -36,7 +36,7 @@ pub(super) enum Class {
     Socket,
 }
 
-/// What came of a fault.
+/// The outcome of a fault.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     /// Whether everything had been read before.
@@ -44,11 +44,11 @@ pub(super) struct Outcome {
     pub(super) queries: u64,
     pub(super) refused: u64,
     pub(super) panics: u64,
-    /// Answers that were wrong, or errors in their place.
+    /// Wrong answers, or errors instead of answers.
     pub(super) wrong: Vec<String>,
     pub(super) damaged_copies: u64,
     pub(super) repaired_copies: u64,
-    /// What was not put right in the end.
+    /// Damage that was not repaired in the end.
     pub(super) unrepaired: Vec<String>,
 }
 
@@ -73,12 +73,12 @@ impl Class {
         }
     }
 
-    /// Whether nothing but a checksum tells that bytes are others than they were.
+    /// Whether only a checksum shows that bytes have changed.
     pub(super) fn is_silent(self) -> bool {
         matches!(self, Class::Bits | Class::Regions | Class::Chip)
     }
 
-    /// Makes a database, has it suffer the fault of that seed, and sees to it that it recovers.
+    /// Makes a database, causes the fault of that seed, and checks that the database recovers.
     pub(super) fn suffer(
         self,
         dir: &Path,
@@ -88,7 +88,7 @@ impl Class {
         let place = make(dir)?;
         let open = |place: &Place| open(place, reads);
         let mut random = Random::new(seed);
-        // A socket's pool is never the same again: the second one is, which can be added anew.
+        // A lost socket's pool is never back: the victim is the second pool, which can be added anew.
         let victim = if self == Class::Socket {
             1
         } else {
@@ -104,7 +104,7 @@ impl Class {
             fs::rename(&place.pools[victim], &away).map_err(text)?;
             let database = open(&place)?;
             outcome.take(oracle.keep_asking(&database, &AtomicBool::new(true)));
-            // Rows that it lacks when it comes back.
+            // Rows that the tier lacks when it comes back.
             append(&database, ROWS)?;
             oracle = Oracle::of(0..ROWS + APPEND_ROWS);
             drop(database);
@@ -117,7 +117,7 @@ impl Class {
         });
         outcome.take(asked?);
         if self == Class::Socket {
-            // It is there no more when the database is opened again, and another is added in its place.
+            // It is missing when the database is opened again, and another one replaces it.
             drop(database);
             database = open(&place)?;
             outcome.take(oracle.keep_asking(&database, &AtomicBool::new(true)));
@@ -125,7 +125,7 @@ impl Class {
         }
         outcome.put_right(&database, &oracle)?;
         drop(database);
-        // Records of logs are compared, and put right, when it is opened.
+        // Opening compares and repairs records of logs.
         open(&place)?.wait_for_near_copies().map_err(text)?;
         for tier in 0..2 {
             outcome.check_alone(&place, &oracle, tier, open)?;
@@ -168,7 +168,7 @@ impl Outcome {
         self.wrong.extend(asked.wrong);
     }
 
-    /// A walk puts everything right, and after it all answers are.
+    /// A walk repairs everything, and then all answers are right.
     fn put_right(&mut self, database: &Database, oracle: &Oracle) -> Result<(), String> {
         database.wait_for_near_copies().map_err(text)?;
         let report = database.scrub(&ScrubOptions::default(), |_| {});
@@ -190,7 +190,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// The tier is enough alone; then the other is brought up to it.
+    /// The tier suffices alone; then the other is brought up to date.
     fn check_alone(
         &mut self,
         place: &Place,
@@ -216,7 +216,7 @@ impl Outcome {
     }
 }
 
-/// Asks in a thread, while something is done after a while; if `first`, everything has been asked once before.
+/// Asks in a thread while something is done after a delay. If `first`, everything was asked once before.
 fn ask_beside(
     oracle: &Oracle,
     database: &Database,
@@ -264,7 +264,7 @@ fn append(database: &Database, first: i64) -> Result<(), String> {
     appended.map(drop).map_err(text)
 }
 
-/// Another pool in the place of the second, with a copy of everything.
+/// Replaces the second pool by another one, with a copy of everything.
 fn replace_second(database: &Database, place: &Place) -> Result<(), String> {
     let table = database.table("t").ok_or("the table is gone")?;
     table
@@ -276,7 +276,7 @@ fn replace_second(database: &Database, place: &Place) -> Result<(), String> {
     table.set_replicas(&both).map_err(text)
 }
 
-/// Nothing is copied near: everything is read where it is damaged.
+/// No near copies: everything is read where it is damaged.
 fn options() -> DatabaseOptions {
     DatabaseOptions {
         near_memory_bytes: Some(0),

@@ -1,12 +1,12 @@
-//! Experiment `faults`: are answers right, and is everything put right, whatever part of one of two tiers is lost?
+//! Experiment `faults`: are answers right, and is all damage repaired, if any part of one of two tiers is lost?
 //!
-//! A table has a copy in each of two tiers. Queries of all kinds run in a thread while one tier is damaged at places that follow
-//! from a seed: bits flipped in the mapping of the open database, regions of 4 KiB, a chip of a module, the file cut short, the
-//! file absent when the database is opened, and a socket gone (simulated: the file is cut to nothing and removed). Half of the
-//! times the damage is there before anything of it was read. All of it is done to a database that checks every reading, and again to
-//! one that checks the first of each block only, as databases do unless told otherwise: it may answer wrongly where verified bytes change
-//! and the memory does not say so, which has rows of its own and no bar. Then a walk puts everything right: all copies are equal, and
-//! each tier is enough alone.
+//! A table has a copy in each of two tiers. Queries of all kinds run in a thread while one tier is damaged at positions that a
+//! seed determines: bits flipped in the mapping of the open database, regions of 4 KiB, a chip of a module, the file truncated,
+//! the file absent when the database is opened, and a socket lost (simulated: the file is truncated to nothing and removed). In
+//! half of the runs the damage precedes the first read. Everything runs on a database that checks every read, and again on one
+//! that checks only the first read of each block, the default. The latter may answer wrongly if verified bytes change and the
+//! memory does not report it; that has separate rows and no bar. Then a walk repairs everything: all copies are equal, and
+//! each tier suffices alone.
 
 mod ask;
 mod fault;
@@ -81,7 +81,7 @@ impl Experiment for Faults {
             (!sums.is_empty()).then(|| sums.iter().sum())
         };
         let total = |key: &str| total_of(key, &|_| true);
-        // What changes silently behind the first check is seen by who checks every reading.
+        // A silent change after the first check is seen only if every read is checked.
         let is_seen = |row: &Row| {
             row.is(&[("readings_checked", "every")]) || row.is(&[("damage", "reported")])
         };

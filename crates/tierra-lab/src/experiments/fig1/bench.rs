@@ -1,7 +1,7 @@
-//! One array of figure 1: every way to search it, near and on emulated far memory, in turn.
+//! One array of figure 1: every way to search it, near and in emulated far memory, in turn.
 //!
-//! A turn searches twice, for other values each time unless they are the paper's, and the second time
-//! counts: what is cached then is what this way of searching left behind, not what its neighbour did.
+//! A turn searches twice, for other values each time unless they are the paper's, and the second search counts: the caches then
+//! hold what this way of searching left, not what the previous contender left.
 
 use std::time::{Duration, Instant};
 
@@ -24,8 +24,7 @@ use crate::turns::turns;
 const CACHED_KEYS: usize = 16;
 /// Searches for [`SEARCHES`] fresh keys, each of which loads half a dozen lines that are not cached yet.
 const CACHE_FILLS: usize = 32;
-/// Loads that a replay has under way, as many as a group. How many of them miss at a time is the
-/// processor's affair, or the model's.
+/// Loads in flight in a replay, as many as a group. The processor, or the model, limits how many of them miss at a time.
 const REPLAYED: usize = MAX_LANES;
 
 /// A way to search.
@@ -35,7 +34,7 @@ pub(super) enum Way {
     Std,
     /// The async loop, run plain: the paper's Baseline.
     Plain,
-    /// The same, named as the lower bound that it is on emulated memory.
+    /// The same, named as a lower bound on emulated memory.
     PlainOverlapping,
     /// The async loop, interleaved.
     Async(GroupSize),
@@ -52,7 +51,7 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// The name in results: one per line of a table, whatever the group.
+    /// The name in results: one per line of a table, for every group.
     pub(super) fn name(self) -> &'static str {
         match self {
             Way::Std => "slice::binary_search",
@@ -78,7 +77,7 @@ impl Way {
         }
     }
 
-    /// The lookups that are held against their replay, with the group everybody gets by default.
+    /// The lookups that are compared with their replay, with the default group.
     pub(super) fn replayed() -> [Way; 4] {
         let group = GroupSize::DEFAULT;
         [
@@ -99,11 +98,11 @@ impl Way {
 pub(super) enum What {
     /// Searches for the round's keys.
     Search(Way),
-    /// Searches for [`MANY`] keys: levels that have to be brought in first weigh a tenth.
+    /// Searches for [`MANY`] keys: the initial misses of upper levels weigh a tenth.
     Many(Way),
-    /// Searches for a few keys again and again: what computing alone takes.
+    /// Searches for a few keys again and again: the time of computation alone.
     Cached(Way),
-    /// The lines that such searches ask for, as independent loads.
+    /// The lines that such searches load, as independent loads.
     Replay {
         /// Those of the tree instead of the array's.
         tree: bool,
@@ -116,7 +115,7 @@ pub(super) struct Bench<'a> {
     searcher: Searcher<'a, u32>,
     peer: Option<&'a Coroutines>,
     random: Random,
-    /// The lines of searches of the round before, by [`Way::is_tree`], long since displaced.
+    /// The lines of the previous round's searches, by [`Way::is_tree`]; they have left the caches.
     traces: [Trace; 2],
 }
 
@@ -135,8 +134,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Fills the modelled cache, which another setting has emptied and which one contender by itself would
-    /// take many rounds to fill.
+    /// Fills the modelled cache. Another setting has emptied it, and one contender alone would take many rounds to fill it.
     pub(super) fn fill_cache(&mut self, memory: Memory) -> Result<(), LabError> {
         memory.during(|| {
             for _ in 0..CACHE_FILLS {
@@ -263,8 +261,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The contenders of one memory, groups swept. Whether the C++ peer is there, and whether replays are
-/// taken.
+/// The contenders of one memory, with all group sizes. `peer`: whether the C++ peer is present. `replays`: whether replays
+/// are measured.
 pub(super) fn contenders(memory: Memory, groups: &[usize], peer: bool, replays: bool) -> Vec<What> {
     if memory == Memory::OptaneOverlapping {
         return vec![What::Search(Way::PlainOverlapping)];
@@ -275,7 +273,7 @@ pub(super) fn contenders(memory: Memory, groups: &[usize], peer: bool, replays: 
     ways.extend(sizes().map(Way::Walk));
     ways.extend([Way::Tree(GroupSize::DEFAULT), Way::Batch]);
     if memory == Memory::Near {
-        // Written without the executor, so that only real memory slows them.
+        // Written without the executor, so emulation does not slow them.
         ways.push(Way::Std);
         ways.extend(sizes().map(Way::ByHand));
         if peer {
@@ -334,7 +332,7 @@ pub(super) fn replay_name(tree: bool) -> &'static str {
     }
 }
 
-/// The name of the replay that a way is held against.
+/// The name of the replay with which a way is compared.
 pub(super) fn replay_of(way: Way) -> &'static str {
     replay_name(way.is_tree())
 }

@@ -1,15 +1,14 @@
 //! Figure 1 of the interleaving paper: binary search in arrays of 1 MB to 4 GB, near and far.
 //!
-//! The array holds int32 values in 2 MiB pages, 1 kB more than its round size; 10,000 values are looked
-//! up at a time. They are the paper's (drawn from the array by mt19937 with seed 0), or fresh ones each
-//! round: the paper's, asked for again and again, leave their paths in the last-level cache. Near memory is
-//! real; far memory is emulated Optane over the same array, where only fresh values are asked for,
-//! because the modelled cache would hold the paper's. A plain search waits for each load there, an upper
-//! bound, since a processor begins the next search before one has ended; the lower bound, ten loads
-//! overlapping whatever they depend on, stands beside it.
+//! The array holds int32 values in 2 MiB pages, 1 kB more than its round size; 10,000 values are looked up at a time. They are
+//! the paper's (drawn from the array by mt19937 with seed 0), or fresh ones each round. The paper's values, searched again and
+//! again, leave their paths in the last-level cache. Near memory is real. Far memory is emulated Optane over the same array;
+//! only fresh values are used there, because the modelled cache would hold the paper's. There a plain search waits for each
+//! load. That is an upper bound, since a processor begins the next search before one has ended. The lower bound, ten loads
+//! overlapping regardless of dependences, is given beside it.
 //!
-//! Group sizes are swept for whoever has one; each is judged by its best. The C++ peer and the search by
-//! hand know nothing of emulation and are measured near only.
+//! Group sizes are swept for all ways that have one; each is judged by its best. The C++ peer and the search by hand do not use
+//! the emulation and are measured near only.
 
 mod bench;
 
@@ -32,13 +31,13 @@ use crate::view::{Unit, View};
 
 /// Values looked up in one sample, as in the paper.
 const SEARCHES: usize = 10_000;
-/// Values looked up at a time where the static tree is held against `slice::binary_search`.
+/// Values looked up at a time when the static tree is compared with `slice::binary_search`.
 const MANY: usize = 100_000;
 /// Group sizes.
 const GROUPS: [usize; 6] = [8, 16, 24, 32, 48, MAX_LANES];
-/// From this size up group prefetching by hand is a bar.
+/// Arrays of at least this size have a bar on group prefetching by hand.
 const UNCACHED_BYTES: usize = 64 << 20;
-/// From this size up lookups are held against their replay.
+/// In arrays of at least this size lookups are compared with their replay.
 const REPLAYED_BYTES: usize = 256 << 20;
 
 /// Which values are looked up.
@@ -57,10 +56,10 @@ impl Keys {
     }
 }
 
-/// Both bounds stand in one view.
+/// One view shows both bounds.
 const FAR_VIEW: &str = "emulated optane, fresh values";
 
-/// What is measured in turn. The last stays by itself: another setting empties the modelled cache.
+/// The measurements of each turn. The last one runs alone: another setting empties the modelled cache.
 const TURNS: [&[(Memory, Keys)]; 3] = [
     &[(Memory::Near, Keys::Paper)],
     &[(Memory::Near, Keys::Fresh), (Memory::Optane, Keys::Fresh)],
@@ -305,7 +304,7 @@ fn measure(
             .collect();
         if let [(memory @ Memory::OptaneOverlapping, _)] = parts {
             if bytes < UNCACHED_BYTES {
-                // In the modelled cache both bounds are the emulator's own work.
+                // In the modelled cache both bounds measure only the emulator's work.
                 continue;
             }
             bench.fill_cache(*memory)?;
@@ -333,7 +332,7 @@ fn measure(
     Ok(shown(rows))
 }
 
-/// The rows with the keys by which views find them: each way's best group, and the walk's sweep.
+/// The rows with the keys of the views: each way's best group, and the walk's sweep.
 fn shown(rows: Vec<Row>) -> Vec<Row> {
     let times: Vec<Option<f64>> = rows.iter().map(|row| row.value("time_ns")).collect();
     let identity = |row: &Row| ["array", "keys", "memory", "way"].map(|key| row.get(key).cloned());
@@ -376,7 +375,7 @@ fn shown(rows: Vec<Row>) -> Vec<Row> {
         .collect()
 }
 
-/// What the paper states as ratios, of ours.
+/// The paper's ratios, computed from our rows.
 fn ratios(rows: &[Row]) -> Vec<Row> {
     let (near, far) = (Memory::Near, Memory::Optane);
     let plain = Way::Plain.name();

@@ -1,8 +1,8 @@
-//! One column of figure 3: loaded, then looked into and asked by every contender in turn.
+//! One column of figure 3: loaded, then searched and queried by every contender in turn.
 //!
-//! A turn looks other values up each time. Where values alone are looked up it does so twice, and the
-//! second time counts: what is cached then is what this way of searching left behind, not what its
-//! neighbour did. A statement is executed once: its list of 100 kB and more has been parsed since.
+//! A turn uses new values each time. Lookups of values alone run twice, and the second run counts: the caches then hold what
+//! this way of searching left, not what the previous contender left. A statement runs once: its list of 100 kB and more was
+//! parsed in between.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -34,22 +34,22 @@ const COLUMN: &str = "col";
 /// Lists that fill the modelled cache after another setting has emptied it.
 const CACHE_FILLS: usize = 32;
 
-/// A table of one column, and the sessions that ask it.
+/// A table of one column, and the sessions that query it.
 pub(super) struct Bench {
     column: Column,
     index: Option<IndexKind>,
     tierra: Tierra,
     plain: Session,
     dictionary: Arc<Dictionary>,
-    /// Where values alone are looked up by other ways than the product's.
+    /// Present if values alone are looked up in other ways than the product's.
     sorted: Option<Sorted>,
     load_ns: u64,
-    /// The database lies here, and goes with it.
+    /// The folder of the database, removed with it.
     _folder: TempDir,
 }
 
 impl Bench {
-    /// Loads the table. With an index it is for statements alone.
+    /// Loads the table. With an index it serves statements only.
     pub(super) fn new(
         lab: &Lab,
         column: Column,
@@ -162,14 +162,14 @@ impl Bench {
             .count("load_ns", self.load_ns)
     }
 
-    /// Places of values; one may come twice.
+    /// Random positions of values; one may occur twice.
     fn draw(&self, random: &mut Random) -> Vec<u32> {
         (0..LIST)
             .map(|_| random.below(self.column.distinct().into()) as u32)
             .collect()
     }
 
-    /// Looks up the codes of a list: the time, if each is that of its value.
+    /// Looks up the codes of a list and returns the time, if each code is right.
     fn codes(&self, what: What, list: &[u32]) -> Result<u64, LabError> {
         let wanted: Vec<Value> = list.iter().map(|&place| self.column.value(place)).collect();
         let start = Instant::now();
@@ -198,7 +198,7 @@ impl Bench {
         }
     }
 
-    /// Looks up a list as a statement does: a set in order, and the filter on codes that it amounts to.
+    /// Looks up a list as a statement does: a sorted set, and the resulting filter on codes.
     fn phase(&self, execution: Execution, list: &[u32]) -> Result<u64, LabError> {
         let values = list.iter().map(|&place| self.column.value(place));
         let set = match self.column.kind {
@@ -214,7 +214,7 @@ impl Bench {
         Ok(elapsed_ns(start))
     }
 
-    /// The time of the statement, prepared with this list before, if it counts the rows there are.
+    /// The time of the statement, prepared before with this list, if its count is right.
     fn statement(
         &self,
         lab: &Lab,

@@ -1,7 +1,7 @@
-//! The column that is asked: 31-bit numbers, or strings of 15 letters made of such numbers.
+//! The queried column: 31-bit numbers, or strings of 15 letters made of such numbers.
 //!
-//! A value is computed from its number, so that loading needs no copy of the data and every answer can be
-//! checked. Where there are fewer values than rows, they follow each other again in the same order.
+//! A value is computed from its number, so that loading needs no copy of the data and every answer can be checked. If there are
+//! fewer values than rows, they repeat in the same order.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,8 +42,7 @@ impl Kind {
         }
     }
 
-    /// Rows that share a value. Strings come twice: half the time to load them, and an index whose lists
-    /// have more than one row.
+    /// Rows that share a value. Strings occur twice: that halves the load time and gives the index lists of several rows.
     pub(super) fn rows_per_value(self) -> u32 {
         match self {
             Kind::Integer => 1,
@@ -66,7 +65,7 @@ impl Column {
         self.numbers.rows()
     }
 
-    /// How many rows hold the value at `place`.
+    /// The number of rows with the value at `place`.
     pub(super) fn rows_of(self, place: u32) -> u64 {
         let (all, distinct) = (self.rows, self.distinct());
         u64::from(all / distinct) + u64::from(place < all % distinct)
@@ -122,7 +121,7 @@ impl Column {
         }
     }
 
-    /// The rows as a load asks for them, in so many parts. `progress` moves on with each.
+    /// The rows as a source of a load, in so many parts. `progress` advances with each.
     pub(super) fn source(
         self,
         progress: &ProgressBar,
@@ -134,7 +133,7 @@ impl Column {
     }
 }
 
-/// Fifteen letters: the first seven tell numbers apart, the others follow from them.
+/// Fifteen letters: the first seven distinguish numbers, the others follow from them.
 fn string(number: i32) -> [u8; STRING_BYTES] {
     let mut rest = u64::from(number.unsigned_abs());
     let mut more = rest.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;

@@ -1,24 +1,20 @@
 //! Figure 3 of the interleaving paper: `SELECT COUNT(*) FROM tbl WHERE col IN (10,000 values)` over
 //! 100 million rows, an INTEGER or a VARCHAR(15) column, near and far.
 //!
-//! No number comes twice and no string three times, so the dictionary is nearly as large as a lookup can
-//! meet. The values of a list are drawn from the column; they are one array from the moment the statement
-//! is prepared.
+//! No number occurs twice and no string three times, so the dictionary is nearly as large as possible. The values of a list
+//! are drawn from the column; they are one array once the statement is prepared.
 //! Measured are
 //!
-//! * the *lookup*, value to code: the paper's Original is binary search, plain, and its Coro the same
-//!   search interleaved; the product's answer is a search tree, gone down in batches. The tree run plain
-//!   tells what it gains by itself;
-//! * the *phase*: the same within the statement, where the list is in order, and becomes a filter on codes;
+//! * the *lookup*, value to code: the paper's Original is plain binary search, and its Coro the same search interleaved. The
+//!   product uses a search tree, descended in batches. The tree run plain shows what the tree itself gains;
+//! * the *phase*: the same within the statement, where the list is sorted and becomes a filter on codes;
 //! * the *statement*: EXECUTE, planning included, by scanning the codes, and on a second table that has
 //!   an inverted index.
 //!
-//! Plain execution of a statement asks the index plainly, too. What the statement would take with nothing
-//! but its lookup by plain binary search is therefore put together from what took turns: the statement
-//! without its phase, and the plain phase.
+//! Plain execution of a statement also searches the index plainly. So the time of the statement with only its lookup as a plain
+//! binary search is computed from measured parts: the statement without its phase, plus the plain phase.
 //!
-//! Far memory is emulated Optane with the dictionary on it, too, as in the paper, which places the whole
-//! table.
+//! Far memory is emulated Optane that also holds the dictionary, as in the paper, which places the whole table.
 
 mod bench;
 mod column;
@@ -48,18 +44,18 @@ const INDEXES: [Option<IndexKind>; 2] = [None, Some(IndexKind::Inverted)];
 enum What {
     /// The codes of a list's values, as drawn.
     Codes {
-        /// Down the tree, or by halving.
+        /// By the tree, or by halving.
         by_tree: bool,
         execution: Execution,
     },
     /// The lookup as it is done within a statement.
     Phase(Execution),
-    /// EXECUTE in a session of this mode.
+    /// EXECUTE in a session with this mode.
     Statement(Execution),
 }
 
 impl What {
-    /// The paper's Original, and what the product runs plain.
+    /// The paper's Original, which is also the product's plain lookup.
     const HALVING_PLAIN: What = What::Codes {
         by_tree: false,
         execution: Execution::Plain,
@@ -79,7 +75,7 @@ impl What {
         execution: Execution::Interleaved,
     };
 
-    /// The contenders that take turns, near memory and emulated; those of the lower bound by themselves.
+    /// The contenders of each turn, near memory and emulated; those of the lower bound run alone.
     fn turns(index: Option<IndexKind>) -> Vec<Vec<(Memory, What)>> {
         const STATEMENTS: [What; 4] = [
             What::Phase(Execution::Plain),
@@ -261,7 +257,7 @@ fn by_halving_ns(rows: &[Row], kind: Kind, memory: Memory) -> Option<f64> {
     Some(of(INTERLEAVED_STATEMENT)? - phase(Execution::Interleaved)? + phase(Execution::Plain)?)
 }
 
-/// What the paper states as ratios, of ours, and what the tree and interleaving gain by themselves.
+/// The paper's ratios, computed from our rows, and the separate gains of the tree and of interleaving.
 fn ratios(rows: &[Row]) -> Vec<Row> {
     let (near, far) = (Memory::Near, Memory::Optane);
     let statement = What::Statement;

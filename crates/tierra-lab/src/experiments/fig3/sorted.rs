@@ -1,5 +1,5 @@
-//! A dictionary's values once more, in order: searched by the ways that the product does not offer, so
-//! that what the tree gains and what interleaving gains can be told apart.
+//! A sorted copy of a dictionary's values, searched in ways that the product does not offer, to separate the gain of the tree
+//! from that of interleaving.
 
 use arrow::array::{Array, AsArray, StringViewArray};
 use arrow::datatypes::Int32Type;
@@ -20,7 +20,7 @@ pub(super) enum Sorted {
 }
 
 impl Sorted {
-    /// The values of a dictionary that is all in order; `None` for another, or another type.
+    /// The values of a dictionary that is completely sorted; `None` for another one, or another type.
     pub(super) fn of(dictionary: &Dictionary) -> Option<Sorted> {
         if dictionary.delta_len() > 0 {
             return None;

@@ -1,8 +1,7 @@
-//! Lookups in a persistent tree: what does interleaving save where leaves are near, and where they are far?
+//! Lookups in a persistent tree: what does interleaving save with near leaves, and with far ones?
 //!
-//! Random keys that are there, in trees whose entries take 64 MB and more. Leaves lie in a pool on tmpfs, taken as
-//! it is ("near") and with the latency of Optane emulated ("far"); inner nodes and the leaves' prints are
-//! near in both.
+//! Random existing keys, in trees whose entries take 64 MB and more. Leaves are in a pool on tmpfs, as it is ("near") and with
+//! the latency of Optane emulated ("far"). Inner nodes and the leaves' fingerprints are near in both.
 
 use std::time::Instant;
 
@@ -100,7 +99,7 @@ impl Experiment for KvLookups {
     }
 
     fn bars(&self, _: &[Row]) -> Vec<Bar> {
-        // Nothing has been promised of them.
+        // There is no promise about them.
         Vec::new()
     }
 
@@ -174,7 +173,7 @@ mod tests {
     fn a_small_run_shows_every_way() {
         let lab = Lab::new(true, &std::env::temp_dir()).unwrap();
         let Ok(measured) = KvLookups.run(&lab) else {
-            // No folder in memory.
+            // There is no folder in memory.
             return;
         };
         assert_eq!(measured.rows.len(), MEMORIES.len() * WAYS.len());

@@ -8,11 +8,11 @@ use tierra_memory::replication::ReplicaSet;
 
 use crate::error::{Context, LabError};
 
-/// Who works, for messages.
+/// The contender's name in messages.
 const WHO: &str = "Tierra";
 /// The trees' number.
 pub(super) const TREE: u64 = 1;
-/// Keys lie so far apart that others fit in between.
+/// Keys are so far apart that others fit between them.
 const STEP: u64 = 1 << 32;
 /// Bytes of a leaf.
 const LEAF_BYTES: usize = 1024;

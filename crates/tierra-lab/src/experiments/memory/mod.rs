@@ -1,12 +1,12 @@
 //! Memory: how fast are near and far memory by pattern, granularity, threads and access method?
 //!
-//! Figures 2.6 to 2.13 of the replication thesis (section 2.2), on near memory as it is, on far memory
-//! emulated over it, and on pools and files of this machine. Every row says which it is.
+//! Figures 2.6 to 2.13 of the replication thesis (section 2.2), on real near memory, on far memory emulated over it, and on
+//! pools and files of this machine. Every row names its memory.
 //!
-//! Emulation is no faster than the memory below: reading in order, one or two threads ask for hardly more
-//! than the thesis's device gives. It has a channel of its own, where the thesis's memories shared theirs.
-//! And it has work of its own, more than the wait of small accesses at random: a flush reads the clock and
-//! takes the channel while lines are on their way. Those rows are the emulator's limit, not the device's.
+//! Emulation is no faster than the memory below it: in sequential reads one or two threads request hardly more than the thesis's
+//! device delivers. Its channel is separate, while the thesis's memories shared theirs. It also costs work, more than the wait
+//! of small random accesses: a flush reads the clock and takes the channel while lines are in transit. Those rows show the
+//! emulator's limit, not the device's.
 
 mod operation;
 mod place;
@@ -37,7 +37,7 @@ use crate::view::{Unit, View};
 
 /// A sample of a latency is the time of this many loads, so that it is a whole number.
 const LOADS: u64 = 1_000;
-/// Who measures, for messages.
+/// The contender's name in messages.
 const WHO: &str = "the lab";
 
 /// The experiment.
@@ -118,7 +118,7 @@ impl Experiment for Memory {
     }
 
     fn bars(&self, _: &[Row]) -> Vec<Bar> {
-        // A property of the machine promises nothing; what is emulated `emulation` holds to its word.
+        // A property of the machine has no bars; `emulation` checks the emulated latencies.
         Vec::new()
     }
 
@@ -131,7 +131,7 @@ impl Experiment for Memory {
     }
 }
 
-/// Does `work` while far memory is so; nothing is emulated before and after.
+/// Runs `work` with this far memory; nothing is emulated before and after.
 fn during<T>(
     far: Option<FarMemory>,
     work: impl FnOnce() -> Result<T, LabError>,
@@ -143,7 +143,7 @@ fn during<T>(
 }
 
 impl Point {
-    /// One sample: of the jobs, all at once, those that count.
+    /// One sample: runs all jobs at once and counts some of them.
     fn measure(
         &self,
         places: &mut [(Kind, Place)],
@@ -197,7 +197,7 @@ impl Point {
                 Counted::Accesses => done.accesses,
             })
             .sum();
-        // From the first start to the last end: what one thread does alone counts for no more.
+        // From the first start to the last end, so that time in which one thread runs alone adds no throughput.
         let start = counting.iter().map(|done| done.start).min();
         let end = counting.iter().map(|done| done.end).max();
         let span = start.zip(end).map(|(start, end)| end - start);

@@ -1,9 +1,8 @@
-//! What is done to memory: reads and writes in order and at random, and updates of a column of integers,
-//! each checked.
+//! The memory operations: sequential and random reads and writes, and updates of a column of integers, each checked.
 //!
-//! Far memory is emulated where the product charges it: a lookup's loads, a block's transfer, a flush. So
-//! what is read at random is read by lookups, line by line, up to [`LINES_MOST_BYTES`], and as a block from
-//! there on, where processors recognise an order; what is written is flushed or streamed, also near.
+//! Far memory is emulated where the product charges for it: a lookup's loads, a block's transfer, a flush. So random reads use
+//! lookups, line by line, up to [`LINES_MOST_BYTES`], and blocks above it, where processors recognise a sequence. Writes are
+//! flushed or streamed, in near memory too.
 
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -16,11 +15,11 @@ use tierra_memory::persist::{self, Flush};
 use super::place::{Bytes, Cursor, Part, WORD};
 use crate::error::{Context, LabError};
 
-/// Up to here a random read asks for its lines as a lookup does.
+/// Up to this size a random read requests its lines as a lookup does.
 pub(super) const LINES_MOST_BYTES: usize = 1 << 10;
 /// Bytes read or written in order at a time.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Accesses at random between two looks at the clock.
+/// Random accesses between two reads of the clock.
 const BATCH: usize = 512;
 
 /// One kind of access.
@@ -38,7 +37,7 @@ pub(super) enum Operation {
     Update { bytes: usize, by: WriteBack },
 }
 
-/// What makes an update durable.
+/// The mechanism that makes an update durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteBack {
     /// Nothing: a store, or a system call without a sync.
@@ -59,11 +58,11 @@ pub(super) struct Done {
 }
 
 impl Operation {
-    /// Does it for about `time`, at least once, then checks what was read or written. Nothing is checked while the clock
-    /// runs, for threads that share a memory must not leave it to each other.
+    /// Runs it for about `time`, at least once, then checks what was read or written. No check runs in the measured time, because
+    /// threads that share a memory must compete for it throughout.
     ///
     /// # Errors
-    /// An answer that is wrong, or a file that cannot be read or written.
+    /// A wrong answer, or a file that cannot be read or written.
     pub(super) fn run(self, part: &mut Part<'_>, time: Duration) -> Result<Done, LabError> {
         let before = part.cursor.clone();
         let value = part.cursor.random.bits();
@@ -105,7 +104,7 @@ impl Operation {
         }
     }
 
-    /// Accesses between two looks at the clock.
+    /// Accesses between two reads of the clock.
     fn accesses(self) -> u64 {
         match self {
             Operation::ReadInOrder | Operation::WriteInOrder => 1,
@@ -113,7 +112,7 @@ impl Operation {
         }
     }
 
-    /// Goes the same way again: `sum` is that of the words on it, or they are what was written.
+    /// Repeats the same accesses: the words read must add up to `sum`, or the words must be those written.
     fn check(
         self,
         part: &Part<'_>,
@@ -155,12 +154,12 @@ impl Operation {
     }
 }
 
-/// Accesses of that many bytes at random between two looks at the clock.
+/// Random accesses of that many bytes between two reads of the clock.
 fn batch(bytes: usize) -> usize {
     (BATCH * WORD / bytes).clamp(64, BATCH)
 }
 
-/// The words from number `first` on, added up.
+/// The sum of the words from number `first` on.
 fn sum_of(first: u64, words: u64) -> u64 {
     let pairs = u128::from(words) * u128::from(words.saturating_sub(1)) / 2;
     first.wrapping_mul(words).wrapping_add(pairs as u64)
@@ -188,23 +187,23 @@ fn unmapped() -> LabError {
 }
 
 impl Cursor {
-    /// Where the next block in order begins, in a part of that length.
+    /// The start of the next sequential block, in a part of that length.
     fn next(&mut self, len_bytes: usize) -> usize {
         let at = self.at;
         self.at = (at + BLOCK_BYTES) % len_bytes;
         at
     }
 
-    /// Where an access at random of so many bytes begins, a power of two, in a part of so many of them.
+    /// The start of a random access of `bytes`, a power of two, in a part of `count` such accesses.
     #[inline]
     fn draw(&mut self, count: u64, bytes: usize) -> usize {
         self.random.below(count) as usize * bytes
     }
 }
 
-/// A batch of each operation; those that read return the sum of the words read.
+/// A batch of each operation; reads return the sum of the words.
 impl Part<'_> {
-    /// Accesses of so many bytes that a part has room for.
+    /// The number of accesses of so many bytes that fit a part.
     fn count(&self, bytes: usize) -> u64 {
         (self.len_bytes / bytes) as u64
     }
@@ -230,7 +229,7 @@ impl Part<'_> {
         execution: Execution,
         buffer: &mut [u8],
     ) -> Result<u64, LabError> {
-        // Drawn before they are read, so that as many reads as possible fit a reorder window.
+        // Drawn before the reads, so that as many reads as possible fit a reorder window.
         let count = self.count(bytes);
         let mut places = [0; BATCH];
         let places = &mut places[..batch(bytes)];

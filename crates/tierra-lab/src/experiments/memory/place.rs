@@ -1,10 +1,10 @@
-//! Where the experiment reads and writes: mapped memory of three kinds, and files behind system calls.
+//! The memories that the experiment reads and writes: mapped memory of three kinds, and files behind system calls.
 //!
 //! ```text
 //! a place   | read by thread 0 | by thread 1 | written by thread 0 | by thread 1 |
 //! ```
-//! Invariant: word `i` of the half that is read holds `i`, and nobody writes there, so every sum that is
-//! read can be checked; of the half that is written every thread has its own part.
+//! Invariant: word `i` of the read half holds `i`, and no thread writes there, so every sum that is read can be checked. Each
+//! thread has its own part of the written half.
 
 use std::fs::File;
 use std::ops::{Deref, DerefMut};
@@ -18,7 +18,7 @@ use crate::error::{Context, LabError};
 use crate::lab::{SEED, THREADS};
 use crate::random::Random;
 
-/// Who measures, for messages.
+/// The contender's name in messages.
 const WHO: &str = "the lab";
 /// Bytes of a word.
 pub(super) const WORD: usize = size_of::<u64>();
@@ -31,35 +31,35 @@ pub(super) struct Place {
     cursors: [Cursor; THREADS],
 }
 
-/// What keeps it.
+/// Owns the memory.
 enum Held {
     Region(Region),
-    /// The pool is kept by its writer, whose space is given back when it is dropped.
+    /// The pool is kept open by its writer, whose space is freed when it is dropped.
     Pool(ExtentWriter),
     /// Reached by system calls.
     File(File),
 }
 
-/// Where a thread is.
+/// The position of a thread.
 #[derive(Clone)]
 pub(super) struct Cursor {
-    /// The byte of its part that it goes on reading or writing at, in order.
+    /// The byte of its part at which sequential reads or writes continue.
     pub(super) at: usize,
-    /// Where it goes at random.
+    /// Draws its random positions.
     pub(super) random: Random,
 }
 
-/// What one thread has of a place.
+/// The part of a place that one thread uses.
 pub(super) struct Part<'a> {
     pub(super) bytes: Bytes<'a>,
-    /// The number of its first word that is read.
+    /// The number of the first word that it reads.
     pub(super) first_word: u64,
-    /// Bytes that are read, and as many that are written.
+    /// Bytes that are read, and also bytes that are written.
     pub(super) len_bytes: usize,
     pub(super) cursor: &'a mut Cursor,
 }
 
-/// How a part is reached.
+/// How a part is accessed.
 pub(super) enum Bytes<'a> {
     Mapped {
         read: &'a [u8],
@@ -132,7 +132,7 @@ impl Place {
         })
     }
 
-    /// The mapped bytes, none of a file.
+    /// The mapped bytes; none for a file.
     pub(super) fn mapped(&self) -> &[u8] {
         match &self.held {
             Held::Region(region) => region.deref(),
@@ -141,7 +141,7 @@ impl Place {
         }
     }
 
-    /// What each thread has.
+    /// The part of each thread.
     pub(super) fn parts(&mut self) -> [Option<Part<'_>>; THREADS] {
         let half = self.len_bytes / 2;
         let len_bytes = half / THREADS;

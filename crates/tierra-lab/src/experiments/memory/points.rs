@@ -1,4 +1,4 @@
-//! The measured points: which thread does what where.
+//! The measured points: the thread, the operation and the memory of each.
 
 use tierra_interleave::Execution;
 use tierra_memory::emulation::FarMemory;
@@ -14,7 +14,7 @@ use crate::row::Row;
 pub(super) enum Kind {
     /// Near memory.
     Near,
-    /// The same on pages that count as far.
+    /// The same on pages that are emulated as far.
     Far,
     /// A pool on tmpfs, mapped, as one on a DAX file system is.
     TmpfsPool,
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     File,
 }
 
-/// What is counted in a second.
+/// The unit of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
     Bytes,
@@ -37,10 +37,10 @@ pub(super) enum Counted {
 pub(super) struct Point {
     identity: Row,
     pub(super) far: Option<FarMemory>,
-    /// What each thread does; none for a chase of loads.
+    /// The operation of each thread; none for a chase of loads.
     pub(super) jobs: Vec<(Kind, Operation)>,
     pub(super) counted: Counted,
-    /// How many of the jobs are counted, from the first.
+    /// The number of jobs that count, from the first.
     pub(super) counting: usize,
 }
 
@@ -90,8 +90,8 @@ pub(super) const PATTERNS: [(&str, Operation); 5] = [
     ("write at random", Operation::WriteAtRandom),
 ];
 
-/// Far memory for accesses over far more than a cache holds, which is therefore not modelled: looking it up
-/// would take longer than it saves.
+/// Far memory for accesses over far more than a cache holds. The cache is not modelled, because looking it up would take
+/// longer than it saves.
 const fn uncached(far: FarMemory) -> FarMemory {
     FarMemory {
         cache_bytes: 0,
@@ -101,10 +101,10 @@ const fn uncached(far: FarMemory) -> FarMemory {
 
 const OPTANE: FarMemory = uncached(FarMemory::OPTANE);
 
-/// All points, given what the near memory of another socket is like.
+/// All points; `remote` describes the near memory of another socket.
 ///
-/// Accesses at random do not depend on each other, so a processor overlaps what is far as it overlaps what is
-/// near: plain reads of emulated memory are taken to overlap.
+/// Random accesses do not depend on each other, so a processor overlaps far ones as it overlaps near ones: plain reads of
+/// emulated memory are assumed to overlap.
 pub(super) fn all(remote: FarMemory) -> Vec<Point> {
     let memories = [
         ("near", Kind::Near, None),
@@ -197,7 +197,7 @@ fn both_at_once() -> Vec<Point> {
     points
 }
 
-/// Figure 2.13: one thread; the thesis updates integers of 4 bytes, streaming stores take a line.
+/// Figure 2.13: one thread. The thesis updates integers of 4 bytes; streaming stores write a line.
 fn updates() -> Vec<Point> {
     let mapped = [
         ("near, mapped", Kind::Near, None),

@@ -1,7 +1,7 @@
-//! What the thesis says in numbers, and the same of this machine.
+//! The numbers stated by the thesis, and the same relations on this machine.
 //!
-//! Its figures are drawings; its text (sections 2.2.1 to 2.2.3) states relations. Each is computed from the
-//! samples of the same round. The thesis ran 24 and 48 threads, this lab two.
+//! Its figures are drawings; its text (sections 2.2.1 to 2.2.3) states relations. Each is computed from samples of the same
+//! round. The thesis ran 24 and 48 threads, this lab two.
 
 use crate::row::{Cell, Row, find};
 

@@ -1,5 +1,5 @@
-//! One table of the point experiment: filled, prepared, read by every contender in turn, and every row
-//! that comes back compared with the generator's.
+//! One table of the point experiment: filled, prepared, read by every contender in turn. Every returned row is compared with
+//! the generator's.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::turns::turns;
 const BATCH_ROWS: usize = 8_192;
 const TABLE: &str = "wide";
 
-/// One table, in Tierra and, as stored by default, in DataFusion.
+/// One table in Tierra and, in the default layout, also in DataFusion.
 pub(super) struct Bench {
     wide: Wide,
     layout: Layout,
@@ -37,7 +37,7 @@ pub(super) struct Bench {
     projection: Vec<usize>,
 }
 
-/// The keys of one sample, and where they are.
+/// The keys of one sample, and their rows.
 struct Keys {
     rows: Vec<u32>,
     values: Vec<i32>,
@@ -45,7 +45,7 @@ struct Keys {
 }
 
 impl Bench {
-    /// Fills the table, in DataFusion too where it is stored by default, and prepares the statements.
+    /// Fills the table, also in DataFusion in the default layout, and prepares the statements.
     pub(super) fn new(lab: &Lab, wide: Wide, layout: Layout) -> Result<Bench, LabError> {
         let wide = layout.shape(wide);
         let name = layout.table(wide.columns());
@@ -75,7 +75,7 @@ impl Bench {
             batches.push(batch);
         }
         loader.finish().by(Tierra::ENGINE, doing())?;
-        // Few rows stay in the tail, unpacked; here it is the chunks that are read.
+        // Few rows would stay in the tail, unpacked; this measures chunks.
         table.seal().by(Tierra::ENGINE, doing())?;
         tierra.settle()?;
         let plain = tierra.another_session(Execution::Plain)?;
@@ -129,7 +129,7 @@ impl Bench {
         ours.chain(theirs).collect()
     }
 
-    /// Lets every contender read by turns: a row for each, and what follows from them.
+    /// Lets every contender read in turn: a row for each, and the derived rows.
     pub(super) fn measure(&self, lab: &Lab, rounds: usize) -> Result<Vec<Row>, LabError> {
         let mut random = Random::new(SEED);
         let contenders = self.contenders();
@@ -164,7 +164,7 @@ impl Bench {
         Ok(rows)
     }
 
-    /// What follows from the medians: the parts of a key's time, and what interleaving gains.
+    /// The rows derived from medians: the parts of a key's time, and the gain of interleaving.
     fn derived(&self, columns: &str, rows: &[Row]) -> Vec<Row> {
         let of = |who: Who| per_key_ns(rows, columns, who).unwrap_or(f64::NAN);
         let execution = Execution::Interleaved;
@@ -216,7 +216,7 @@ impl Bench {
             .snapshot())
     }
 
-    /// Reads the rows of `keys`: the time, and the batches where there are any.
+    /// Reads the rows of `keys` and returns the time, and the batches if there are any.
     fn read(&self, lab: &Lab, who: Who, keys: &Keys) -> Result<(u64, Vec<RecordBatch>), LabError> {
         match who {
             Who::Sql(execution) => lab
@@ -354,7 +354,7 @@ impl Bench {
         })
     }
 
-    /// Every row that came back is the table's, cell by cell, and each key has come back.
+    /// Checks that every returned row is the table's, cell by cell, and that each key was returned.
     fn check(&self, who: Who, keys: &Keys, batches: &[RecordBatch]) -> Result<(), LabError> {
         if matches!(who, Who::Cells(_)) {
             return Ok(());
@@ -386,7 +386,7 @@ impl Bench {
         expected.sort_unstable();
         found.sort_unstable();
         if let Who::Many(_) = who {
-            // Asked for twice in one statement, a row comes once.
+            // A key that occurs twice in one statement yields one row.
             expected.dedup();
         }
         if wrong == 0 && expected == found {

@@ -1,11 +1,10 @@
-//! `SELECT *` by key: how long does one row of 10, 100 and 1,000 columns take, end to end through
-//! SQL, and where does the time go?
+//! `SELECT *` by key: how long does one row of 10, 100 and 1,000 columns take, end to end through SQL, and what takes the
+//! time?
 //!
-//! The table is the interleaving paper's: INTEGER columns in which no value comes twice. It is
-//! measured as Tierra stores it by default, and with a dictionary per column as in the paper, where
-//! every cell costs two cache misses. The statement is prepared once; a time is that of a sequence of
-//! EXECUTEs with different keys, texts parsed, rows built. The same rows are reconstructed by calling
-//! the engine, and their cells alone are looked up, so that
+//! The table is the interleaving paper's: INTEGER columns with unique values. It is measured as Tierra stores it by default, and
+//! with a dictionary per column as in the paper, where every cell costs two cache misses. The statement is prepared once. A time
+//! is that of a sequence of EXECUTEs with different keys, including parsing and building the rows. The same rows are also
+//! reconstructed by the engine, and their cells alone are looked up, so that
 //!
 //! ```text
 //! end to end = looking up the cells + building the result + the rest
@@ -28,7 +27,7 @@ use crate::row::{Row, find};
 use crate::view::{Unit, View};
 
 const COLUMNS: [u32; 3] = [10, 100, 1_000];
-/// The column count that the bars are about.
+/// The column count of the bars.
 const WIDEST: &str = "1000";
 
 /// The experiment.
@@ -94,7 +93,7 @@ impl Experiment for Point {
     }
 
     fn paper(&self) -> Vec<Row> {
-        // Their columns have dictionaries.
+        // The paper's columns have dictionaries.
         let gap = |columns: u32, ratio| {
             Row::new()
                 .text("columns", Layout::Dictionary.table(columns))
@@ -147,7 +146,7 @@ const VIEWS: [View; 4] = [
 /// How the table is stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
-    /// As Tierra chooses; values as dense as unique ones can be.
+    /// As Tierra chooses; values are as dense as unique ones can be.
     Default,
     /// A dictionary per column; values spread over 31 bits.
     Dictionary,
@@ -169,7 +168,7 @@ impl Layout {
     }
 }
 
-/// Who reads a row.
+/// The contenders that read a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
     /// EXECUTE in a Tierra session.
@@ -198,7 +197,7 @@ impl Who {
         }
     }
 
-    /// The key under which the name stands: one key at a time and many are different pictures.
+    /// The key of its name in a row: one key at a time and many keys are different figures.
     fn series(self) -> &'static str {
         match self {
             Who::Many(_) => "many",

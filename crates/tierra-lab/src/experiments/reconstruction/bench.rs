@@ -1,5 +1,4 @@
-//! One table: loaded, prepared, read by every contender in turn, and every row that comes back compared
-//! with what it was made of.
+//! One table: loaded, prepared, read by every contender in turn. Every returned row is compared with its source.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -25,9 +24,9 @@ use crate::row::Row;
 use crate::turns::turns;
 
 const TABLE: &str = "tbl";
-/// Cells that one sample reads: what lies between two replays of a contender displaces its lines.
+/// Cells that one sample reads: what runs between two replays of a contender evicts its lines.
 const CELLS: u32 = 80_000;
-/// Samples' worth of rows that fill the modelled cache after another setting has emptied it.
+/// The number of samples' rows that fill the modelled cache after another setting has emptied it.
 const CACHE_FILLS: usize = 8;
 
 /// One table, and the sessions that read it.
@@ -38,7 +37,7 @@ pub(in crate::experiments) struct Bench {
     sessions: [(Scheduling, Session); 3],
     projection: Projection,
     load_ns: u64,
-    /// The database lies here, and goes with it.
+    /// The folder of the database, removed with it.
     _folder: TempDir,
 }
 
@@ -61,7 +60,7 @@ impl Bench {
         let tierra = Tierra::create(&folder.path().join("database"), None)?;
         let table = tierra.database().create_table(shape.spec(TABLE));
         let table = table.by(Tierra::ENGINE, doing())?;
-        // The key is read twice: for its index, too.
+        // The key is read twice: also for its index.
         let progress = progress::bar("columns", shape.columns() as usize + 1);
         progress.set_message(name.to_owned());
         let start = Instant::now();
@@ -72,7 +71,7 @@ impl Bench {
         loader.finish().by(Tierra::ENGINE, doing())?;
         let load_ns = elapsed_ns(start);
         progress.finish_and_clear();
-        // Few rows stay in the tail, unpacked; here it is the chunks that are read.
+        // Few rows would stay in the tail, unpacked; this measures chunks.
         table.seal().by(Tierra::ENGINE, doing())?;
         tierra.settle()?;
         let session = |scheduling| Ok((scheduling, tierra.another_session(scheduling)?));
@@ -95,7 +94,7 @@ impl Bench {
         })
     }
 
-    /// Lets every contender read by turns: a row for each, and what follows from them.
+    /// Lets every contender read in turn: a row for each, and the derived rows.
     pub(in crate::experiments) fn measure(
         &self,
         lab: &Lab,
@@ -111,7 +110,7 @@ impl Bench {
                 }
             }
             let mut samples = vec![Vec::with_capacity(rounds); contenders.len()];
-            // The lines of rows of the round before, long since displaced.
+            // The lines of the previous round's rows; they have left the caches.
             let mut traces = vec![Trace::default(); contenders.len()];
             for turn in turns(contenders.len(), rounds) {
                 let (memory, what) = contenders[turn.contender];
@@ -155,7 +154,7 @@ impl Bench {
         Ok(rows)
     }
 
-    /// What was loaded, and where its cells are.
+    /// The loaded data, and the position of its cells.
     fn describe(&self, random: &mut Random) -> Result<Row, LabError> {
         let (snapshot, wanted) = (self.snapshot()?, self.draw(random)?);
         let cells = snapshot.cells_by_tier(&wanted.ids, self.projection.columns());
@@ -205,7 +204,7 @@ impl Bench {
         Ok(Wanted { rows, keys, ids })
     }
 
-    /// How long the statements take, each row compared before the next is asked for.
+    /// The time of the statements; each row is compared before the next statement.
     async fn execute(&self, session: &Session, wanted: &Wanted) -> Result<u64, LabError> {
         let mut time_ns = 0;
         for (&row, key) in wanted.rows.iter().zip(&wanted.keys) {
@@ -223,7 +222,7 @@ impl Bench {
         Ok(time_ns)
     }
 
-    /// How long the rows take to be put together as batches.
+    /// The time to build the rows as batches.
     fn reconstruct(&self, wanted: &Wanted, scheduling: Scheduling) -> Result<u64, LabError> {
         let snapshot = self.snapshot()?;
         let mut time_ns = 0;
@@ -237,7 +236,7 @@ impl Bench {
         Ok(time_ns)
     }
 
-    /// How long their values take to be gathered, before they become arrays.
+    /// The time to gather their values, before they become arrays.
     fn gather(&self, wanted: &Wanted, scheduling: Scheduling) -> Result<u64, LabError> {
         let snapshot = self.snapshot()?;
         let mut time_ns = 0;
@@ -253,7 +252,7 @@ impl Bench {
         Ok(time_ns)
     }
 
-    /// Whether what came back is the row that was asked for.
+    /// Checks that the result is the requested row.
     fn check(&self, batches: &[RecordBatch], row: u32) -> Result<(), LabError> {
         let detail = match batches {
             [batch] if batch.num_rows() == 1 && self.shape.is_row(batch, 0, row) => return Ok(()),

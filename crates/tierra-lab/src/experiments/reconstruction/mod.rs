@@ -1,18 +1,17 @@
-//! `SELECT *` by key on columns that have dictionaries: what figures 4 and 5 of the interleaving paper
-//! have in common.
+//! `SELECT *` by key on columns with dictionaries: the common part of figures 4 and 5 of the interleaving paper.
 //!
-//! A cell costs two misses, its code and its value (a string's bytes are a third). Four things are
-//! measured, each of them plain, interleaved and as the table's gate chooses:
+//! A cell costs two misses, its code and its value (a string's bytes are a third). Four things are measured, each plain,
+//! interleaved and as the table's gate chooses:
 //!
 //! * the *statement*: EXECUTE of a prepared SELECT with another key each time, its text parsed, the row
 //!   found and built;
-//! * the *reconstruction*: the engine's part of it, rows that are already found put together as batches;
-//! * the *values* alone: the same before arrays are made of them, each an allocation of its own;
-//! * its *replay*: the lines that the reconstruction asks for, as independent loads. Nothing that reads
-//!   those lines could take less.
+//! * the *reconstruction*: the engine's part of it, in which rows already found are built as batches;
+//! * the *values* alone: the same before arrays are made, each with an allocation of its own;
+//! * its *replay*: the lines that the reconstruction loads, as independent loads. That is the lower limit for reading
+//!   those lines.
 //!
-//! Far memory is emulated Optane, everything on it as in the paper, which places one table at a time.
-//! There only fixed modes run: a gate that saw both memories in turn would learn from neither.
+//! Far memory is emulated Optane that holds everything, as in the paper, which places one table at a time. Only fixed modes run
+//! there: a gate that saw both memories in turn would learn about neither.
 
 mod bench;
 mod shape;
@@ -46,7 +45,7 @@ pub(super) const PLAIN: Scheduling = Scheduling::Fixed(Execution::Plain);
 pub(super) const INTERLEAVED: Scheduling = Scheduling::Fixed(Execution::Interleaved);
 
 impl What {
-    /// The contenders that take turns, near memory and emulated; those of the lower bound by themselves.
+    /// The contenders of each turn, near memory and emulated; those of the lower bound run alone.
     fn turns() -> [Vec<(Memory, What)>; 2] {
         let all = |scheduling| {
             [
@@ -102,7 +101,7 @@ pub(super) fn per_row_ns(rows: &[Row], table: &str, memory: Memory, what: What) 
     Some(row.value("time_ns")? / row.value("rows")?)
 }
 
-/// How many times longer the one takes than the other.
+/// The ratio of the two times.
 pub(super) fn ratio(
     rows: &[Row],
     table: &str,
@@ -119,7 +118,7 @@ pub(super) const PLAIN_FAR: &str = "plain, far over near";
 pub(super) const INTERLEAVED_FAR: &str = "interleaved, far over near";
 /// Plain over interleaved, far.
 pub(super) const FAR_GAIN: &str = "far, plain over interleaved";
-/// What the two do to each other.
+/// The combined effect of both.
 pub(super) const NEAR_OVER_FAR: &str = "plain near over interleaved far";
 
 /// A ratio that a view shows.
@@ -130,7 +129,7 @@ pub(super) fn ratio_row(table: &str, of: &str, ratio: f64) -> Row {
         .number("ratio", ratio)
 }
 
-/// What the paper states as ratios, of our statements; the far plain ones are the upper bound.
+/// The paper's ratios, computed from our statements; the plain far ones are the upper bound.
 pub(super) fn ratios(rows: &[Row], table: &str) -> Vec<Row> {
     let statement = What::Statement;
     let (near, far) = (Memory::Near, Memory::Optane);
@@ -189,7 +188,7 @@ pub(super) const VIEWS: [View; 3] = [
 pub(super) mod tests {
     use super::*;
 
-    /// A row per contender, every one with the time that `ns` says for one row.
+    /// A row per contender; `ns` gives the time of one row.
     pub(in crate::experiments) fn rows(table: &str, ns: impl Fn(Memory, What) -> u64) -> Vec<Row> {
         let row = |(memory, what): (Memory, What)| {
             Row::new()

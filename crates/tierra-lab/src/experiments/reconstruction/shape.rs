@@ -1,9 +1,8 @@
-//! The tables of the paper's tuple reconstruction: what every cell holds, without a copy of the data.
+//! The tables of the paper's tuple reconstruction: the value of every cell, without a copy of the data.
 //!
-//! INTEGER and DECIMAL(10, 2) columns never hold a value twice; a VARCHAR column has at most 100,000
-//! different strings of 20 to 50 bytes. All of them have dictionaries. A cell is computed from its row
-//! and column, so the table is loaded column by column, each made when it is encoded, and every cell
-//! that is read can be checked.
+//! INTEGER and DECIMAL(10, 2) columns have unique values. A VARCHAR column has at most 100,000 different strings of 20 to 50
+//! bytes. All columns have dictionaries. A cell is computed from its row and column, so the table is loaded column by column,
+//! each made when it is encoded, and every cell that is read can be checked.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,13 +23,13 @@ use crate::random::Random;
 /// Different strings of a column.
 const STRINGS: u32 = 100_000;
 const STRING_BYTES: Range<usize> = 20..51;
-/// Letters that tell a column's strings apart: 26^5 are more than there are strings.
+/// Letters that distinguish a column's strings: 26^5 exceeds their number.
 const NUMBER_BYTES: usize = 5;
 
 /// Rows and typed columns.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::experiments) struct Shape {
-    /// What the cells are made of: no number twice in a column.
+    /// The numbers from which cells are made, unique within a column.
     numbers: Wide,
     mixed: bool,
 }
@@ -142,7 +141,7 @@ impl Shape {
         })
     }
 
-    /// The rows as a load asks for them. `progress` moves on with every column that is made.
+    /// The rows as a source of a load. `progress` advances with every column.
     pub(super) fn source(self, progress: &ProgressBar) -> impl ColumnSource<Error = ArrowError> {
         Source {
             shape: self,
@@ -151,12 +150,12 @@ impl Shape {
     }
 }
 
-/// Which of its column's strings a number stands for.
+/// The string of its column that a number stands for.
 fn string_number(number: i32) -> u32 {
     number.unsigned_abs() % STRINGS
 }
 
-/// String `number` of a column: so many of these bytes, all of them lower-case letters.
+/// String `number` of a column: its buffer of lower-case letters, and its length.
 fn string(column: u32, number: u32) -> ([u8; STRING_BYTES.end], usize) {
     let mut random = Random::new(SEED ^ (u64::from(column) << 32 | u64::from(number)));
     let len = STRING_BYTES.start + random.below(STRING_BYTES.len() as u64) as usize;
@@ -177,7 +176,7 @@ fn string(column: u32, number: u32) -> ([u8; STRING_BYTES.end], usize) {
     (bytes, len)
 }
 
-/// Strings of a column, of which each is stored once.
+/// Strings of a column; each different one is stored once.
 fn strings(column: u32, numbers: impl Iterator<Item = u32>) -> Result<StringViewArray, ArrowError> {
     let mut text = Vec::with_capacity(STRINGS as usize * STRING_BYTES.end);
     let places: Vec<(u32, u32)> = (0..STRINGS)

@@ -1,4 +1,4 @@
-//! A connection to a server of records: requests as its protocol writes them, answers read and checked.
+//! A connection to a server of records: writes requests in its protocol, reads and checks replies.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,21 +14,21 @@ use crate::error::{At, Context, LabError};
 
 const HOST: &str = "127.0.0.1";
 
-/// A connection. What is asked for is sent together; then every answer is read, in order.
+/// A connection. Requests are sent together; then every reply is read, in order.
 pub(super) struct Connection {
     who: &'static str,
     stream: TcpStream,
     sent: Vec<u8>,
     received: Vec<u8>,
-    /// What of it has been read, and where it ends.
+    /// The position read so far, and the end of the received bytes.
     at: usize,
     end: usize,
-    /// How many records each scan of the window has named.
+    /// The number of records named by each scan of the window.
     named: Vec<usize>,
 }
 
 impl Connection {
-    /// Connects, as soon as the server listens.
+    /// Connects as soon as the server listens.
     pub(super) fn open(who: &'static str, port: u16) -> Result<Connection, LabError> {
         let give_up = Instant::now() + Duration::from_secs(10);
         let stream = loop {
@@ -51,7 +51,7 @@ impl Connection {
         })
     }
 
-    /// Adds a command to what is sent.
+    /// Adds a command to the next send.
     pub(super) fn ask(&mut self, words: &[&[u8]]) {
         push_number(&mut self.sent, b'*', words.len());
         for word in words {
@@ -61,13 +61,13 @@ impl Connection {
         }
     }
 
-    /// Asks for a record to be added to the index.
+    /// Requests that a record is added to the index.
     pub(super) fn index(&mut self, record: u64, name: &str) {
         let score = (fnv(record) as f64).to_string();
         self.ask(&[b"ZADD", INDEX, score.as_bytes(), name.as_bytes()]);
     }
 
-    /// Asks for what a request of YCSB needs.
+    /// Adds the commands of a YCSB request.
     pub(super) fn request(
         &mut self,
         operation: Operation,
@@ -123,19 +123,19 @@ impl Connection {
         self.ask(&[b"HSET", key, FIELD_NAMES[field].as_bytes(), &content]);
     }
 
-    /// Sends what was asked for.
+    /// Sends the added commands.
     pub(super) fn send(&mut self) -> Result<(), LabError> {
         self.stream.write_all(&self.sent).at(HOST)?;
         self.sent.clear();
         debug_assert!(self.at <= self.end);
-        // What a window has been answered is read to its end before the next is sent, but for scans' second part.
+        // All replies of a window are read before the next window is sent, except for the second part of scans.
         if self.at == self.end {
             (self.at, self.end) = (0, 0);
         }
         Ok(())
     }
 
-    /// Reads and checks the answer to a request. A scan's names are asked for.
+    /// Reads and checks the reply to a request. For a scan it requests the named records.
     pub(super) fn answer(
         &mut self,
         operation: Operation,
@@ -190,14 +190,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads a record: that of this number, or some one that a scan from `asked` on has named.
+    /// Reads a record: the one with this number, or any that a scan from `asked` on has named.
     fn record(&mut self, number: Option<u64>, asked: u64) -> Result<(), LabError> {
         let words = self.header(b'*')?;
         let mut fields: [(Range<usize>, Range<usize>); FIELDS] = Default::default();
         if words != 2 * FIELDS as i64 {
             return Err(wrong(self.who, asked));
         }
-        // All of it is there before any of it is looked at: reading on may move it.
+        // The whole record is received before it is checked: receiving more may move it.
         for (name, content) in &mut fields {
             (*name, *content) = (self.bulk()?, self.bulk()?);
         }
@@ -216,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// Reads the first line of a reply of this kind: the number in it.
+    /// Reads the first line of a reply of this kind and returns its number.
     pub(super) fn header(&mut self, kind: u8) -> Result<i64, LabError> {
         let line = self.line()?;
         let number = match &self.received[line.clone()] {
@@ -236,7 +236,7 @@ impl Connection {
         Ok(String::from_utf8_lossy(&self.received[place]).into_owned())
     }
 
-    /// Reads a string: where it lies.
+    /// Reads a string and returns its position.
     fn bulk(&mut self) -> Result<Range<usize>, LabError> {
         let bytes = self.header(b'$')?;
         let bytes = usize::try_from(bytes).by(self.who, "answering with a string")?;
@@ -248,7 +248,7 @@ impl Connection {
         Ok(place)
     }
 
-    /// Reads a line: where it lies, without its end.
+    /// Reads a line and returns its position, without its end.
     fn line(&mut self) -> Result<Range<usize>, LabError> {
         let mut searched = self.at;
         loop {
@@ -264,7 +264,7 @@ impl Connection {
         }
     }
 
-    /// Waits for more.
+    /// Waits for more bytes.
     fn receive(&mut self) -> Result<(), LabError> {
         if self.end == self.received.len() {
             self.received.resize(2 * self.end, 0);
@@ -280,6 +280,6 @@ impl Connection {
 
 fn push_number(to: &mut Vec<u8>, kind: u8, number: usize) {
     to.push(kind);
-    // A `Vec` takes everything.
+    // Writing to a `Vec` does not fail.
     let _ = write!(to, "{number}\r\n");
 }

@@ -1,7 +1,6 @@
-//! The one driver of YCSB's requests: windows of them, to whatever serves them, each window's time noted.
+//! The driver of YCSB's requests: it sends windows of them to any target, and records each window's time.
 //!
-//! A request takes as long as its window: all of a window have arrived together, and their replies leave
-//! together.
+//! A request takes as long as its window: all requests of a window arrive together, and their replies leave together.
 
 use std::time::Instant;
 
@@ -14,22 +13,22 @@ use crate::stats;
 
 /// Something that serves requests.
 pub(super) trait Target {
-    /// How many requests arrive together.
+    /// The number of requests that arrive together.
     fn window(&self) -> usize;
 
     /// Serves requests that have arrived together, and checks every answer.
     fn serve_window(&mut self, window: &[Operation]) -> Result<(), LabError>;
 }
 
-/// What a run took.
+/// The times of a run.
 pub(super) struct Run {
-    /// All of it.
+    /// The time of the whole run.
     pub(super) time_ns: u64,
-    /// Of each request.
+    /// The time of each request.
     pub(super) latencies: Histogram,
 }
 
-/// Gives a target as many requests.
+/// Sends that many requests to a target.
 pub(super) fn drive(
     target: &mut impl Target,
     requests: &mut Requests,
@@ -77,7 +76,7 @@ impl Samples {
         stats::median(&self.time_ns)
     }
 
-    /// Adds them to a row, under names that end so: `time_ns`, `latency_p50_ns`, `latency_p99_ns`.
+    /// Adds them to a row, under names with this suffix: `time_ns`, `latency_p50_ns`, `latency_p99_ns`.
     pub(super) fn onto(self, row: Row, of: &str) -> Row {
         row.samples(&format!("time{of}"), "ns", self.time_ns)
             .samples(&format!("latency_p50{of}"), "ns", self.p50_ns)

@@ -1,8 +1,7 @@
-//! Dynamic placement against the static policies, at the same near budget, and against near memory for everything.
+//! Dynamic placement compared with the static policies at the same near budget, and with near memory for everything.
 //!
-//! Every policy's store serves the same workloads in turns. With records of one size the static policies that a budget
-//! allows are: near while there is room (what `only-dram` and `threshold` do at a budget), a ratio of records
-//! near, and all far.
+//! The stores of all policies serve the same workloads in turns. With records of one size a budget allows these static policies:
+//! near while there is room (`only-dram` and `threshold` at a budget), a ratio of records near, and all far.
 
 use std::time::Instant;
 
@@ -29,7 +28,7 @@ const ALL_NEAR: &str = "all near";
 const DYNAMIC: &str = "dynamic";
 const STATIC: [&str; 3] = ["near while there is room", "ratio", "all far"];
 
-/// E's index is a cost of its own, and I leaves a larger store behind: they come last.
+/// E's index has its own cost, and I leaves a larger store: they come last.
 const WORKLOADS: [(&str, Workload); 10] = [
     ("R", Workload::R),
     ("C", Workload::C.over(Distribution::Zipfian)),
@@ -43,14 +42,14 @@ const WORKLOADS: [(&str, Workload); 10] = [
     ("I", Workload::I),
 ];
 
-/// How many times as many requests as others the policy has that learns from them: what is used once in a million times is
-/// told apart slowly.
+/// The policy that learns from requests gets this many times as many as others: records used once in a million requests are
+/// distinguished slowly.
 const LEARNING: usize = 8;
 
 /// Records that a scan of E reads, on average.
 const SCANNED: usize = SCAN_MAX as usize / 2;
 
-/// Turns that are measured; and of I, which leaves more than a gigabyte behind in each.
+/// Measured turns; fewer for I, which leaves more than a gigabyte in each.
 const ROUNDS: usize = 11;
 const ROUNDS_OF_I: usize = 5;
 
@@ -109,9 +108,9 @@ impl Experiment for YcsbDynamic {
                         store.index(store.records)?;
                         emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
                     }
-                    // No workload asks for the very keys that another has just taught a policy.
+                    // No workload requests just the keys that another one has taught a policy.
                     let mut asked = workload.requests(store.records, SEED + number as u64);
-                    // Those that insert leave stores of one size behind, and I nothing but a larger one.
+                    // Workloads that insert leave stores of one size; I only leaves a larger one.
                     let settling = match (workload_name, *name) {
                         ("I", _) => 0,
                         ("D", _) => settling * 2,
@@ -242,7 +241,7 @@ impl Experiment for YcsbDynamic {
     }
 }
 
-/// The least, if there are any and all are known.
+/// The least value, if there are any and all are known.
 fn least(mut of: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let least = of.try_fold(f64::INFINITY, |least, each| Some(least.min(each?)));
     least.filter(|least| least.is_finite())

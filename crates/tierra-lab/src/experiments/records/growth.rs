@@ -1,4 +1,4 @@
-//! Records that grow: fields are added to hashes, to some far more than to others.
+//! Records that grow: fields are added to hashes, far more to some than to others.
 
 use tierra_data::ycsb::{FIELD_BYTES, FIELDS, check_field, check_record, write_field, write_name};
 use tierra_kv::keyspace::Key;
@@ -9,17 +9,17 @@ use crate::error::{Context, LabError};
 use crate::lab::SEED;
 use crate::random::Random;
 
-/// Fields that are added to a record at most: then it is large, each field an object of its own.
+/// The most fields added to a record. Then it is large, and each field is an object of its own.
 const FIELDS_MAX: u16 = 200;
-/// A bit that tells fields that were added from YCSB's.
+/// A bit that distinguishes added fields from YCSB's.
 const ADDED: u64 = 1 << 40;
 /// How unevenly records grow.
 const SKEW: i32 = 3;
 
-/// What was added to each record.
+/// The fields added to each record.
 pub(super) struct Growth {
     added: Vec<u16>,
-    /// Those added next, and their numbers.
+    /// The records that grow next, and the numbers of their fields.
     next: Vec<(u64, u16)>,
     random: Random,
 }
@@ -34,7 +34,7 @@ impl Growth {
         }
     }
 
-    /// Adds as many fields, each to some record.
+    /// Adds that many fields, each to some record.
     pub(super) fn add_fields(&mut self, store: &mut Store, fields: u64) -> Result<(), LabError> {
         self.next.clear();
         for _ in 0..fields {
@@ -48,7 +48,7 @@ impl Growth {
         store.add_fields(&self.next)
     }
 
-    /// Whether every record has what was added to it.
+    /// Checks that every record has the fields added to it.
     pub(super) fn check(&self, store: &mut Store) -> Result<(), LabError> {
         for (record, &added) in self.added.iter().enumerate() {
             if !store.has_fields(record as u64, added)? {
@@ -60,7 +60,7 @@ impl Growth {
 }
 
 impl Store {
-    /// Adds fields to records beside those of YCSB, each record's by their numbers, in windows.
+    /// Adds fields to records beside those of YCSB, in windows; `fields` are records and field numbers.
     fn add_fields(&mut self, fields: &[(u64, u16)]) -> Result<(), LabError> {
         self.let_time_pass();
         for window in fields.chunks(WINDOW) {
@@ -79,7 +79,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether a record has YCSB's fields and as many added, and nothing else, all of them right.
+    /// Whether a record has YCSB's fields and the `added` ones, all with the right content, and no others.
     fn has_fields(&mut self, record: u64, added: u16) -> Result<bool, LabError> {
         let mut name = String::new();
         write_name(&mut name, record);

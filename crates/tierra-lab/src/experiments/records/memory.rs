@@ -1,8 +1,8 @@
-//! Figure 1 of the placement study: memory of a store of records, all near and all far; and beside redis-server.
+//! Figure 1 of the placement study: memory of a store of records, all near and all far, compared with redis-server.
 //!
-//! Records are inserted over the protocol, into one server after the other, and memory is asked for on the way: what the
-//! server says it uses, and what the system says its process has. Redis stores a hash with values above 64
-//! bytes as a table, Tierra up to 1,024 packed into one object; each is measured with the other's limit as well.
+//! Records are inserted over the protocol, into one server after the other. Meanwhile memory is read: what the server reports,
+//! and what the system reports of its process. Redis stores a hash with values above 64 bytes as a table; Tierra packs values
+//! up to 1,024 bytes into one object. Each is also measured with the other's limit.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ use crate::view::{Unit, View};
 
 const CONNECTIONS: usize = 4;
 const PIPELINE: usize = 32;
-/// Counts at which memory is compared, as parts of all records.
+/// Fractions of all records at which memory is compared.
 const PARTS: [u64; 4] = [16, 8, 2, 1];
 /// Points of a curve.
 const POINTS: u64 = 32;
@@ -36,7 +36,7 @@ type Server = (
     &'static [(&'static str, &'static str)],
 );
 
-/// A name, whose server it is, settings.
+/// Name, implementation and settings.
 const SERVERS: [Server; 5] = [
     (WHO, WHO, &[("memory-alloc-policy", "only-dram")]),
     (
@@ -166,7 +166,7 @@ const VIEWS: [View; 4] = [
 struct Used {
     used: u64,
     resident: u64,
-    /// Of [`used`](Self::used), that of the far tier.
+    /// The part of [`used`](Self::used) in the far tier.
     far: u64,
 }
 
@@ -185,7 +185,7 @@ impl Used {
     }
 }
 
-/// Inserts records and notes what they take.
+/// Inserts records and records the memory they take.
 fn fill(
     server: &ServerProcess,
     name: &str,

@@ -1,8 +1,8 @@
-//! Records in two tiers: the placement study (Antão et al.) on Tierra's own store, in process and served.
+//! Records in two tiers: the placement study (Antão et al.) on Tierra's store, in process and served.
 //!
-//! YCSB's records, a hash of ten fields of a hundred bytes each. Requests come in windows, as clients send them that do
-//! not wait for each other ([`driver`]): to a store in this process ([`store`]), whose window of keys is looked up together,
-//! or to a server over its protocol ([`remote`], [`server`]). Every field read is checked. Far memory is emulated Optane.
+//! The records are YCSB's, a hash of ten fields of a hundred bytes each. Requests come in windows, as from clients that do not
+//! wait for each other ([`driver`]). A store in this process ([`store`]) looks up the keys of a window together; a server gets
+//! them over its protocol ([`remote`], [`server`]). Every field read is checked. Far memory is emulated Optane.
 
 mod connection;
 mod driver;
@@ -37,12 +37,12 @@ use tierra_data::ycsb::Operation;
 
 use crate::error::LabError;
 
-/// Who works, for messages.
+/// The contender's name in messages.
 const WHO: &str = "Tierra";
-/// The sorted set that knows the order of records, for scans.
+/// The sorted set with the order of records, for scans.
 const INDEX: &[u8] = b"_indices";
 
-/// Which record a request is for, or begins at.
+/// The record of a request, or the first one of a scan.
 fn record_of(operation: Operation) -> u64 {
     match operation {
         Operation::Read { record }

@@ -1,11 +1,11 @@
-//! What the placement study states (Antão, Barreto, Lourenço: "A Study of Latency-Aware Data-Placement in Heterogeneous
+//! The numbers of the placement study (Antão, Barreto, Lourenço: "A Study of Latency-Aware Data-Placement in Heterogeneous
 //! (PMEM) Memory Systems"), as rows beside ours: TieredMemDB, 10 million records, on an Intel Optane machine.
 //!
-//! Its figures are pictures; these are the numbers of its text. What is computed from them says so.
+//! Its figures are pictures; these are the numbers of its text. Values computed from them are marked.
 
 use crate::row::Row;
 
-/// Whose values they are.
+/// The store of these values.
 pub(super) const PAPER: &str = "TieredMemDB (paper)";
 
 /// Section 4.2: records, each of 10 fields of 100 bytes: "in total 10 GB".
@@ -15,15 +15,15 @@ const RECORDS_BYTES: f64 = 1e10;
 const DRAM_32_OVER_16: f64 = 1.7;
 /// DRAM with 104 over that with 64 or 32.
 const DRAM_104_OVER_64: f64 = 1.1;
-/// DRAM with 105, which places all there, over that with 104; the difference is "about 10 GB".
+/// DRAM with 105, which places all records there, over that with 104; the difference is "about 10 GB".
 const DRAM_105_OVER_104: f64 = 2.4;
-/// Section 4.3, of readings (R) and of insertions (I): throughput in DRAM over that in PMEM, and latency in PMEM over that
-/// in DRAM.
+/// Section 4.3, for reads (R) and inserts (I): throughput in DRAM over that in PMEM, and latency in PMEM over that in
+/// DRAM.
 const DRAM_OVER_PMEM: [(&str, f64, f64); 2] = [("R", 1.3, 1.5), ("I", 2.0, 2.0)];
-/// The largest allocation of a record in its store: from a threshold a byte above on all is in DRAM.
+/// The largest allocation of a record in its store: with a threshold one byte larger, everything is in DRAM.
 pub(super) const LARGEST_ALLOCATION_BYTES: u64 = 104;
 
-/// The share of memory that is DRAM, by threshold, computed from the factors stated; threshold 105 has all in DRAM.
+/// The share of memory that is DRAM, by threshold, computed from the stated factors; with threshold 105 everything is in DRAM.
 pub(super) fn threshold_shares() -> Vec<Row> {
     let before = 1.0 / DRAM_105_OVER_104;
     let small = before / DRAM_104_OVER_64;
@@ -47,7 +47,7 @@ pub(super) fn threshold_shares() -> Vec<Row> {
     shares.into_iter().map(row).collect()
 }
 
-/// The time of readings and of insertions in PMEM over that in DRAM.
+/// The time of reads and of inserts in PMEM over that in DRAM.
 pub(super) fn far_over_near(key: &str) -> Vec<Row> {
     let row = |(workload, time, latency)| {
         Row::new()
@@ -60,7 +60,7 @@ pub(super) fn far_over_near(key: &str) -> Vec<Row> {
     DRAM_OVER_PMEM.map(row).to_vec()
 }
 
-/// Bytes of memory for a record: DRAM is 10 GB less, and 2.4 times less, where fields are in PMEM.
+/// Bytes of memory per record: DRAM is 10 GB less, a factor of 2.4, if fields are in PMEM.
 pub(super) fn bytes_per_record() -> Row {
     let all = RECORDS_BYTES / (1.0 - 1.0 / DRAM_105_OVER_104);
     Row::new()
@@ -73,7 +73,7 @@ pub(super) fn bytes_per_record() -> Row {
         .number("record_bytes", all / RECORDS)
 }
 
-/// The ratios that were asked for (section 4.3): parts of DRAM and of PMEM, and DRAM's share in percent.
+/// The requested ratios (section 4.3): parts of DRAM and of PMEM, and DRAM's share in percent.
 pub(super) const RATIOS: [(u32, u32, &str); 7] = [
     (1, 5, "17 %"),
     (1, 3, "25 %"),

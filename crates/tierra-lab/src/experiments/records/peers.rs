@@ -1,9 +1,9 @@
 //! Tierra's server against redis-server, over loopback: requests per second of the server's own processor time.
 //!
-//! Values of 1,000 bytes, keys drawn evenly from a store larger than the caches, 50 connections, each with so many requests
-//! at a time. The client sends to all connections, then reads all replies, and checks every one. Client and server
-//! have a processor each. What the server's thread has used, user and system, counts; what the clock says is
-//! given beside it, and is the client's limit as often as the server's.
+//! Values of 1,000 bytes, keys drawn uniformly from a store larger than the caches, 50 connections, each with so many requests at
+//! a time. The client sends to all connections, then reads and checks all replies. Client and server have a processor each. The
+//! CPU time of the server's thread, user and system, counts. The elapsed time is given beside it; the client limits it as often
+//! as the server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -173,12 +173,12 @@ const VIEWS: [View; 3] = [
     ),
 ];
 
-/// Connections, and what goes over them.
+/// Connections and their requests.
 struct Client {
     connections: Vec<TcpStream>,
     /// One connection's requests.
     sent: Vec<u8>,
-    /// The numbers of the records that they are for.
+    /// The numbers of their records.
     asked: Vec<Vec<u64>>,
     received: Vec<u8>,
 }
@@ -221,7 +221,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends so many requests over every connection and reads all replies; the time it took.
+    /// Sends that many requests over every connection, reads all replies, and returns the time.
     fn trip(
         &mut self,
         request: &str,
@@ -269,7 +269,7 @@ impl Client {
     }
 }
 
-/// The key of a record; a value begins with its second half.
+/// The key of a record; a value begins with the key's second half.
 fn key(record: u64) -> [u8; KEY_BYTES] {
     let mut key = [b'k'; KEY_BYTES];
     let mut rest = record;

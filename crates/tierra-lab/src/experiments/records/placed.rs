@@ -1,7 +1,6 @@
-//! A placement beside everything near: the same requests to both, in turns, every workload of the study.
+//! A placement compared with everything near: both get the same requests, in turns, for every workload of the study.
 //!
-//! Each placement is measured against a store of its own pair, whose runs alternate with its own, so that only two
-//! stores are there at a time.
+//! Each placement is compared with a near store of its own, in alternating runs, so that only two stores exist at a time.
 
 use tierra_data::ycsb::Workload;
 use tierra_kv::keyspace::{Policy, Settings};
@@ -15,7 +14,7 @@ use crate::row::Row;
 use crate::turns::turns;
 use crate::view::{Unit, View};
 
-/// D and I leave larger stores behind and E's index is a cost of its own: they come last.
+/// D and I leave larger stores and E's index has its own cost: they come last.
 pub(super) const WORKLOADS: [Workload; 8] = [
     Workload::R,
     Workload::C,
@@ -29,7 +28,7 @@ pub(super) const WORKLOADS: [Workload; 8] = [
 /// A scan reads fifty records.
 const REQUESTS_PER_SCAN: usize = 20;
 
-/// How much is measured.
+/// The size of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) records: u64,
@@ -38,8 +37,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// What the lab was asked for; by default a million records, and runs of 100,000 requests, so that all ends
-    /// within five minutes.
+    /// The requested size; by default a million records, and runs of 100,000 requests, so that all ends within five minutes.
     pub(super) fn of(lab: &Lab) -> Sizes {
         Sizes {
             records: lab.records(4_000, 1_000_000),
@@ -57,7 +55,7 @@ impl Sizes {
     }
 }
 
-/// All near, otherwise as these settings say.
+/// These settings with everything near.
 fn near(settings: &Settings) -> Settings {
     Settings {
         policy: Policy::OnlyDram,
@@ -66,7 +64,7 @@ fn near(settings: &Settings) -> Settings {
     }
 }
 
-/// A row for each workload: times of `placed`, which was made with these settings, and of all near beside it.
+/// A row per workload: times of `placed`, which was made with these settings, and of everything near.
 pub(super) fn against_near(
     placed: Store,
     settings: &Settings,
@@ -133,7 +131,7 @@ pub(super) fn against_near(
     Ok(rows)
 }
 
-/// Time over that of everything near, for each workload, by placement.
+/// The time over that of everything near, per workload, by placement.
 pub(super) const fn view(title: &'static str, key: &'static str) -> View {
     View {
         title,
@@ -146,7 +144,7 @@ pub(super) const fn view(title: &'static str, key: &'static str) -> View {
     }
 }
 
-/// Time for a request, likewise.
+/// The time per request, likewise.
 pub(super) const fn times(title: &'static str, key: &'static str, value: &'static str) -> View {
     View {
         title,

@@ -1,8 +1,8 @@
-//! Figures 4 and 5 of the placement study: memory in a ratio of near to far, held while records are added and grow.
+//! Figures 4 and 5 of the placement study: a ratio of near to far memory, kept while records are added and grow.
 //!
-//! First each ratio is asked of a store that is loaded, and of one whose records grow from then on, as hashes do that
-//! fields are added to: how soon is the ratio there, and does it stay? Then the store that was loaded serves the
-//! workloads, beside one that has everything near.
+//! First each ratio is requested of a store that is loaded, and of one whose records then grow, as hashes do to which fields are
+//! added. How soon is the ratio reached, and is it kept? Then the loaded store serves the workloads, compared with one that has
+//! everything near.
 
 use std::time::{Duration, Instant};
 
@@ -24,12 +24,12 @@ use crate::results::Tier;
 use crate::row::Row;
 use crate::view::{Unit, View};
 
-/// How near to its target a ratio has to be, as a share of all.
+/// The largest difference of a ratio from its target, as a share of everything.
 const TOLERANCE: f64 = 0.02;
-/// How soon after a load.
+/// The time after a load in which the ratio must be reached.
 const WITHIN_S: f64 = 10.0;
 const EVERY: Duration = Duration::from_millis(200);
-/// Records added, or requests that grow some, between two looks at the clock.
+/// Records added, or requests that grow some, between two reads of the clock.
 const STEP: u64 = 256;
 /// The ratio whose tiers are drawn.
 const DRAWN: &str = "25 %";
@@ -152,7 +152,7 @@ const CURVES: [Curve; 3] = [
     tiers::curve("memory of each tier, 25 % near asked for"),
 ];
 
-/// When, after the load, the share near is as asked for until the end, nearly.
+/// When, after the load, the near share first stays within the tolerance until the end.
 fn settled_s(rows: &[Row], asked: &str, phase: &str) -> Option<f64> {
     let points: Vec<(f64, bool)> = rows
         .iter()
@@ -173,7 +173,7 @@ struct Watch<'a> {
     store: Store,
     settings: &'a Settings,
     asked: &'static str,
-    /// The key of its points.
+    /// The phase in the rows of its points.
     phase: &'static str,
     rows: &'a mut Vec<Row>,
     started: Instant,
@@ -224,7 +224,7 @@ impl<'a> Watch<'a> {
         growth.check(&mut self.store)
     }
 
-    /// Lets nothing happen.
+    /// Waits without requests.
     fn rest(&mut self, time: Duration) -> Result<(), LabError> {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -235,7 +235,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// Notes where memory is, if it is time to.
+    /// Records the memory, if it is time to.
     fn look(&mut self, is_last: bool) {
         let now = Instant::now();
         if !is_last && self.looked.is_some_and(|looked| now - looked < EVERY) {

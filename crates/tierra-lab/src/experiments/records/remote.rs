@@ -1,8 +1,8 @@
-//! A server of YCSB's records, spoken to over its protocol: what YCSB's own client asks Redis for.
+//! A server of YCSB's records, used over its protocol as YCSB's own client uses Redis.
 //!
-//! A reading is HGETALL, an update HSET of one field, an insertion HSET of all and ZADD to the index, a scan
-//! ZRANGEBYSCORE of the index and then HGETALL of what it names. Requests of a window are dealt to connections in
-//! equal parts; a connection's part is sent at once, and every reply is read and checked.
+//! A read is HGETALL, an update HSET of one field, an insert HSET of all fields and ZADD to the index, a scan ZRANGEBYSCORE of
+//! the index and then HGETALL of the named records. Requests of a window are divided equally between connections. A connection's
+//! part is sent at once, and every reply is read and checked.
 
 use std::ops::Range;
 
@@ -22,12 +22,12 @@ pub(super) struct Remote {
     pipeline: usize,
     version: u64,
     name: String,
-    /// Whether insertions are added to the index.
+    /// Whether inserts are added to the index.
     is_indexed: bool,
 }
 
 impl Remote {
-    /// As many connections, each with as many requests at a time.
+    /// That many connections, each with that many requests at a time.
     pub(super) fn connect(
         server: &ServerProcess,
         connections: usize,
@@ -58,7 +58,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Reads all of as many records, and checks them.
+    /// Reads and checks that many records.
     pub(super) fn check(&mut self, records: u64) -> Result<(), LabError> {
         let all: Vec<Operation> = (0..records)
             .map(|record| Operation::Read { record })
@@ -67,7 +67,7 @@ impl Remote {
             .try_for_each(|window| self.serve_window(window))
     }
 
-    /// Gives the server the order of these records, for scans.
+    /// Gives the server the index of these records, for scans.
     pub(super) fn index(&mut self, records: u64) -> Result<(), LabError> {
         const TOGETHER: u64 = 64;
         let (who, connection) = (self.who, &mut self.connections[0]);
@@ -88,7 +88,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Takes the order away again.
+    /// Removes the index.
     pub(super) fn drop_index(&mut self) -> Result<(), LabError> {
         self.is_indexed = false;
         let connection = &mut self.connections[0];
@@ -112,7 +112,7 @@ impl Remote {
             .by(self.who, format!("telling {name}"))
     }
 
-    /// Serves as many requests, and notes how long each takes.
+    /// Serves that many requests, and records the time of each.
     pub(super) fn run(
         &mut self,
         requests: &mut Requests,

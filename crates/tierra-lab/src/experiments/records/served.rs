@@ -1,8 +1,8 @@
 //! `dynamic` with near memory for a quarter of the records against `only-dram`, in process and served over the protocol.
 //!
-//! The same driver gives the same requests to stores in this process and to servers, the two policies in turns; redis-server,
-//! which has near memory only, stands beside. What a server's thread computes for a request counts as well as the
-//! clock: over the protocol the client is often what limits.
+//! The same driver sends the same requests to stores in this process and to servers, the two policies in turns. redis-server,
+//! which has near memory only, is measured beside them. CPU time of the server's thread per request is reported as well as
+//! elapsed time: over the protocol the client is often the limit.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ const CONNECTIONS: usize = 4;
 const PIPELINE: usize = 16;
 /// A scan reads fifty records.
 const REQUESTS_PER_SCAN: usize = 20;
-/// Requests before the first that is measured, in runs, where hot records have to come near first.
+/// Requests, in runs, before the first measured one: hot records must come near first.
 const SETTLING_RUNS: usize = 20;
 
 const NEAR: &str = "only-dram";
@@ -40,7 +40,7 @@ const DYNAMIC: &str = "dynamic, 25 % near";
 const IN_PROCESS: &str = "in process";
 const SERVED: &str = "served";
 
-/// The study's workloads, hot records as hot as they can be; those that leave larger stores behind come last.
+/// The study's workloads, with the strongest skew; those that leave larger stores come last.
 const WORKLOADS: [Workload; 7] = [
     Workload::R,
     Workload::C.over(Distribution::Zipfian),
@@ -92,7 +92,7 @@ impl Experiment for YcsbServed {
         })
     }
 
-    /// Reported; in process `ycsb-dynamic` has the bar.
+    /// Reported only; in process `ycsb-dynamic` has the bar.
     fn bars(&self, _: &[Row]) -> Vec<Bar> {
         Vec::new()
     }
@@ -138,7 +138,7 @@ const VIEWS: [View; 4] = [
     ),
 ];
 
-/// A store that serves, here or elsewhere.
+/// A store that serves, in this process or another.
 enum Serving {
     Here(Box<Store>),
     There(ServerProcess, Box<Remote>),
@@ -152,7 +152,7 @@ impl Serving {
         }
     }
 
-    /// Processor time of the server, where it is another process.
+    /// CPU time of the server, if it is another process.
     fn cpu_ns(&self) -> Result<Option<u64>, LabError> {
         match self {
             Serving::Here(_) => Ok(None),
@@ -177,7 +177,7 @@ impl Serving {
         }
     }
 
-    /// Bytes of near and of far memory; `None` where it does not know.
+    /// Bytes of near and of far memory; `None` if it does not know.
     fn held_bytes(&mut self) -> Result<Option<(u64, u64)>, LabError> {
         Ok(match self {
             Serving::Here(store) => Some(tiers::held_bytes(&store.report())),
@@ -191,7 +191,7 @@ impl Serving {
     }
 }
 
-/// Something that is measured.
+/// A measured store.
 struct Contender {
     how: &'static str,
     policy: &'static str,
@@ -263,7 +263,7 @@ fn contender(
     })
 }
 
-/// Every workload, by turns.
+/// Measures every workload, in turns.
 fn measure(
     contenders: &mut [Contender],
     operations: usize,
@@ -284,7 +284,7 @@ fn measure(
                 contender.serving.index(contender.records)?;
             }
         }
-        // Servers emulate by themselves.
+        // Servers do their own emulation.
         emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
         let mut requests = Vec::new();
         for contender in contenders.iter_mut() {

@@ -1,4 +1,4 @@
-//! Servers that are measured, each a process of its own: Tierra's and redis-server.
+//! Measured servers, each a process of its own: Tierra's and redis-server.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -10,23 +10,22 @@ use crate::children;
 use crate::error::{At, Context, LabError};
 
 pub(super) const REDIS: &str = "redis-server";
-/// What the kernel counts processor time in, where it does not count nanoseconds.
+/// The kernel's unit of CPU time, if it does not count nanoseconds.
 const TICKS_PER_SECOND: u64 = 100;
 /// The processor of servers; clients have the other one.
 const CPU: usize = 1;
 
-/// Serves until it is told to end, by settings as `tierra kv` takes them: what
-/// `ServerProcess::tierra` starts.
+/// Serves until the process ends, with settings of `tierra kv`. `ServerProcess::tierra` starts this.
 ///
 /// # Errors
-/// What is wrong with the settings, or that it cannot listen.
+/// If the settings are wrong, or it cannot listen.
 pub fn serve(settings: Vec<String>) -> Result<(), LabError> {
     let config = Config::from_arguments(settings).by(WHO, "reading settings")?;
     let mut server = Server::bind(config).by(WHO, "starting the server")?;
     server.run().by(WHO, "serving")
 }
 
-/// A server that is measured.
+/// A measured server.
 pub(super) struct ServerProcess {
     /// Its name, for messages.
     pub(super) who: &'static str,
@@ -43,7 +42,7 @@ impl ServerProcess {
         ServerProcess::start(WHO, command, settings).by(WHO, "starting the server")
     }
 
-    /// Redis's, without persistence; `None` where it is not installed.
+    /// Redis's, without persistence; `None` if it is not installed.
     pub(super) fn redis(settings: &[(&str, &str)]) -> Option<ServerProcess> {
         let mut command = Command::new(REDIS);
         command.args(["--save", "", "--appendonly", "no"]);
@@ -65,10 +64,10 @@ impl ServerProcess {
         Ok(ServerProcess { who, port, child })
     }
 
-    /// Processor time of the thread that serves, user and system.
+    /// CPU time of the serving thread, user and system.
     pub(super) fn cpu_ns(&self) -> Result<u64, LabError> {
         let process = format!("/proc/{}", self.child.id());
-        // Nanoseconds on a processor come first. Not every kernel counts them.
+        // Nanoseconds on a processor are the first field. Not every kernel counts them.
         let counted = std::fs::read_to_string(format!("{process}/schedstat"));
         let first = |text: String| text.split_whitespace().next()?.parse().ok();
         if let Some(ns) = counted.ok().and_then(first) {
@@ -76,14 +75,14 @@ impl ServerProcess {
         }
         let path = format!("{process}/stat");
         let stat = std::fs::read_to_string(&path).at(&path)?;
-        // The name, in parentheses, may hold anything; the times are 12 and 13 words behind it.
+        // The name, in parentheses, may hold anything; the times are 12 and 13 words after it.
         let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
         let times = behind.split_whitespace().skip(11).take(2);
         let ticks: u64 = times.filter_map(|time| time.parse::<u64>().ok()).sum();
         Ok(ticks * (1_000_000_000 / TICKS_PER_SECOND))
     }
 
-    /// Bytes of the process that are in memory.
+    /// The resident bytes of the process.
     pub(super) fn resident_bytes(&self) -> Result<u64, LabError> {
         let path = format!("/proc/{}/statm", self.child.id());
         let text = std::fs::read_to_string(&path).at(&path)?;

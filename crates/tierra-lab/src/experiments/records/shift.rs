@@ -1,7 +1,7 @@
-//! The hot set moves: how long until dynamic placement is as fast again as it was?
+//! The hot set moves: how long until dynamic placement is as fast as before?
 //!
-//! Zipfian readings of a store whose near budget is a quarter of its records; then the ranks are dealt anew, all at
-//! once, and throughput is measured in slices of time from that moment on.
+//! Zipfian reads of a store whose near budget is a quarter of its records. Then all ranks are reassigned at once, and throughput
+//! is measured in time slices from that moment on.
 
 use std::time::{Duration, Instant};
 
@@ -122,7 +122,7 @@ impl Experiment for KvShift {
     }
 }
 
-/// When the slices after the shift are first as fast as their last third, nearly.
+/// When the slices after the shift are first nearly as fast as their last third.
 fn recovered_s(rows: &[Row]) -> Option<f64> {
     let after: Vec<(f64, f64)> = rows
         .iter()
@@ -135,7 +135,7 @@ fn recovered_s(rows: &[Row]) -> Option<f64> {
         times.get(times.len() / 2).copied()
     };
     let settled = median(&after[after.len() - after.len() / 3..])?;
-    // A few slices together, so that one that was interrupted says nothing.
+    // Several slices together, so that one interrupted slice does not count.
     const TOGETHER: usize = 5;
     let recovered = after
         .windows(TOGETHER)

@@ -1,4 +1,4 @@
-//! A store of YCSB's records in this process: its windows are those of a server, without the protocol.
+//! A store of YCSB's records in this process, with a server's windows but without its protocol.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::error::{Context, LabError};
 
 /// Requests of a window.
 pub(super) const WINDOW: usize = 16;
-/// How often a server has the background do its part, requests or not.
+/// How often a server runs the background work, with or without requests.
 const TICK_EVERY: Duration = Duration::from_millis(100);
 
 /// A store of YCSB's records.
@@ -30,14 +30,14 @@ pub(super) struct Store {
     reply: Vec<u8>,
     /// Whether there is an [`INDEX`].
     is_indexed: bool,
-    /// The time that the keyspace is told.
+    /// The time given to the keyspace.
     now_ms: u64,
-    /// Where time passes by itself: since when, and when the background last had its turn.
+    /// If time passes by itself: its start, and the last run of the background work.
     clock: Option<(Instant, Instant)>,
 }
 
 impl Store {
-    /// No records yet; those to come are made under a policy with as much near memory.
+    /// An empty store under a policy with that much near memory.
     pub(super) fn new(settings: Settings) -> Result<Store, LabError> {
         let options = Options {
             settings,
@@ -58,7 +58,7 @@ impl Store {
         })
     }
 
-    /// As many records.
+    /// A store with that many records.
     pub(super) fn load(settings: Settings, records: u64) -> Result<Store, LabError> {
         const TICK_EVERY_RECORDS: u64 = 4096;
         let mut store = Store::new(settings)?;
@@ -69,7 +69,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Adds records, in windows as all requests come, until there are so many.
+    /// Adds records, in windows as for all requests, until there are so many.
     pub(super) fn insert_up_to(&mut self, records: u64) -> Result<(), LabError> {
         let mut window = Vec::with_capacity(WINDOW);
         while self.records < records {
@@ -82,10 +82,10 @@ impl Store {
         Ok(())
     }
 
-    /// Gives the store memory for as many more records, as a store has it from which as many were removed: what
-    /// is inserted then waits for no page that the system has to find and clear.
+    /// Gives the store memory for that many more records, as if that many had been removed. Then inserts do not wait for the
+    /// system to find and clear pages.
     pub(super) fn make_room(&mut self, records: u64) -> Result<(), LabError> {
-        // Few enough to matter to nobody, and enough that no large page becomes empty and goes back.
+        // Few enough not to matter, and enough that no large page becomes empty and is returned.
         const KEPT: u64 = 256;
         const FIRST: u64 = 1 << 41;
         let mut name = String::new();
@@ -100,7 +100,7 @@ impl Store {
         Ok(())
     }
 
-    /// Gives the store the order of its records, for scans.
+    /// Gives the store the index of its records, for scans.
     pub(super) fn index(&mut self, records: u64) -> Result<(), LabError> {
         let mut name = String::new();
         for record in 0..records {
@@ -117,7 +117,7 @@ impl Store {
             .by(WHO, "indexing")
     }
 
-    /// Takes the order away again.
+    /// Removes the index.
     pub(super) fn drop_index(&mut self) {
         self.keyspace.db(0).remove(&Key::new(INDEX));
         self.is_indexed = false;
@@ -140,20 +140,20 @@ impl Store {
         Ok(())
     }
 
-    /// Lets the background have its turn, as a server does between its waits.
+    /// Runs the background work, as a server does between its waits.
     pub(super) fn tick(&mut self) {
         self.now_ms += 5;
         self.keyspace.set_now(self.now_ms);
         self.keyspace.tick();
     }
 
-    /// From now on time passes by itself, and the background has its turn as in a server, ten times a second.
+    /// From now on time passes by itself, and the background work runs as in a server, ten times a second.
     pub(super) fn start_clock(&mut self) {
         let now = Instant::now();
         self.clock = Some((now, now));
     }
 
-    /// Lets time pass, if it does so by itself. What the background has done; whether it has more to do.
+    /// Lets time pass, if it passes by itself. It runs the background work that is due; `true` if there is more.
     pub(super) fn let_time_pass(&mut self) -> bool {
         let Some((started, ticked)) = &mut self.clock else {
             return false;
@@ -168,7 +168,7 @@ impl Store {
         self.keyspace.tick()
     }
 
-    /// What a server does while no request comes: the background, as long as it has something to do, and time.
+    /// Waits as a server without requests: runs the background work, while there is some and time is left.
     pub(super) fn idle(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -178,7 +178,7 @@ impl Store {
         }
     }
 
-    /// Serves as many requests, in windows; the time it took.
+    /// Serves that many requests, in windows, and returns the time.
     pub(super) fn serve(
         &mut self,
         requests: &mut Requests,
@@ -187,8 +187,8 @@ impl Store {
         Ok(self.run(requests, operations)?.time_ns)
     }
 
-    /// Serves as many requests before anything is measured, with the background having its part after as many as there
-    /// will be in a turn.
+    /// Serves that many requests before a measurement. The background work runs once per as many requests as a later turn
+    /// has.
     pub(super) fn settle(
         &mut self,
         requests: &mut Requests,
@@ -202,7 +202,7 @@ impl Store {
         Ok(())
     }
 
-    /// Serves as many requests, in windows, and notes how long each takes.
+    /// Serves that many requests, in windows, and records the time of each.
     pub(super) fn run(
         &mut self,
         requests: &mut Requests,
@@ -211,7 +211,7 @@ impl Store {
         drive(self, requests, operations)
     }
 
-    /// Looks the keys of at most [`WINDOW`] records up together, then does something with each.
+    /// Looks up the keys of at most [`WINDOW`] records together, then runs an action on each.
     pub(super) fn in_window(
         &mut self,
         records: impl Iterator<Item = u64>,
@@ -262,8 +262,7 @@ impl Store {
         }
     }
 
-    /// Copies a record of a scan out, as a reply would. Its name does not tell its number, only how much of it
-    /// there has to be.
+    /// Copies a record of a scan out, as a reply would. Its name does not give its number, so only its length is checked.
     fn reply_with(&mut self, entry: LiveEntry, first: u64) -> Result<(), LabError> {
         let db = self.keyspace.db(0);
         self.reply.clear();
@@ -301,7 +300,7 @@ impl Store {
             name.push_str(std::str::from_utf8(member).unwrap_or_default());
             found_names += 1;
         }
-        // It begins with the record that it is asked for.
+        // It begins with the requested record.
         let mut asked = String::new();
         write_name(&mut asked, record);
         if names.first() != Some(&asked) {

@@ -1,12 +1,11 @@
-//! Figures 2 and 3 of the placement study: what is at least so large goes far.
+//! Figures 2 and 3 of the placement study: allocations of at least the threshold's size are far.
 //!
-//! The policy looks at one allocation at a time, so it can only tell apart what is stored apart. The study's store has
-//! an allocation for every field of a record: a hash whose values exceed 64 bytes is a table there. Tierra has
-//! the same limit, `hash-max-listpack-value`, but 1,024 by default: a record of YCSB is then one object of 1.1 kB, near or
-//! far as a whole, and a threshold up to its size is `only-pmem`, one above it `only-dram`. So that thresholds matter
-//! the limit is set to 64 here, as in the study. What a record has then is an object for its key, 35 bytes, and one for each
-//! field, of a size that the store is asked for: the study's 104 and 105 are that size and a byte more. Packed
-//! records, all far, stand beside.
+//! The policy sees one allocation at a time, so it distinguishes only what is stored separately. The study's store has an
+//! allocation for every field of a record: a hash whose values exceed 64 bytes is a table there. Tierra has the same limit,
+//! `hash-max-listpack-value`, but its default is 1,024. A record of YCSB is then one object of 1.1 kB, near or far as a whole;
+//! a threshold up to its size is `only-pmem`, a larger one `only-dram`. So that thresholds matter, the limit is set to 64 here,
+//! as in the study. A record then has an object of 35 bytes for its key and one for each field. The study's 104 and 105
+//! correspond to the requested size of a field's object and one byte more. Packed records, all far, are measured beside them.
 
 use tierra_kv::keyspace::{Key, Keyspace, Options, Policy, Settings};
 
@@ -23,7 +22,7 @@ use crate::row::{Row, find};
 use crate::view::{Unit, View};
 use tierra_data::ycsb::{FIELD_BYTES, FIELD_NAMES, FIELDS};
 
-/// `hash-max-listpack-value` of Redis, and so of the study's store: larger values are stored apart.
+/// `hash-max-listpack-value` of Redis and of the study's store: larger values are stored separately.
 const APART_BYTES: usize = 64;
 const AT: &str = "a field's size";
 const ABOVE: &str = "a byte more";
@@ -107,7 +106,7 @@ impl Experiment for YcsbThreshold {
             let near = row.value("near_record_bytes")?;
             Some(near / (near + row.value("far_record_bytes")?))
         };
-        // The key's object, of 48 bytes, beside ten fields' of 128.
+        // The key's object, of 48 bytes, and ten fields' of 128.
         vec![
             Bar::at_most(
                 "a threshold of a field's size: share of records' bytes near",
@@ -156,8 +155,8 @@ const VIEWS: [View; 4] = [
     },
 ];
 
-/// Bytes that the store is asked for, for a field of a hundred bytes that is stored apart: the greatest threshold at
-/// which it is far, found by asking the store where it puts one.
+/// The size requested from the store for a field of a hundred bytes that is stored separately: the greatest threshold at
+/// which it is far, found by trying.
 fn field_object_bytes() -> Result<usize, LabError> {
     const ENOUGH_BYTES: usize = 4096;
     let settings = Settings {

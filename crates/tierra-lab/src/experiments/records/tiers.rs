@@ -6,8 +6,7 @@ use crate::curve::Curve;
 use crate::row::Row;
 use crate::view::Unit;
 
-/// Memory of the tiers at a moment: points of a [`curve`], for a store of this name. A tier that has nothing has
-/// no point.
+/// Memory of the tiers at a moment: points of a [`curve`], for a store of this name. An empty tier has no point.
 pub(super) fn note(rows: &mut Vec<Row>, store: &str, at_s: f64, near_bytes: u64, far_bytes: u64) {
     let tiers = [("near", near_bytes), ("far", far_bytes)];
     for (tier, bytes) in tiers.into_iter().filter(|&(_, bytes)| bytes > 0) {
@@ -25,7 +24,7 @@ pub(super) fn held_bytes(report: &Report) -> (u64, u64) {
     (near, report.far.held_bytes)
 }
 
-/// A line for each tier of each store noted.
+/// A line for each tier of each store.
 pub(super) const fn curve(title: &'static str) -> Curve {
     Curve {
         title,

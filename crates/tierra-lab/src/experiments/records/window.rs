@@ -1,8 +1,8 @@
-//! What looking up a window's keys together is worth: the same finds with the window on and off.
+//! The gain of looking up a window's keys together: the same lookups with the window on and off.
 //!
-//! Keys are drawn evenly from a store larger than the caches. Values of 16 bytes: the find alone, a group of the
-//! table and a line of the record. Values of 1,000 bytes: a record of eighteen lines to read, each of which
-//! occupies one of the ten misses that the emulated far memory takes at a time.
+//! Keys are drawn uniformly from a store larger than the caches. With values of 16 bytes a lookup reads a group of the table and
+//! a line of the record. With values of 1,000 bytes it also reads a record of eighteen lines, each of which takes one of the ten
+//! misses that the emulated far memory handles at a time.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -145,14 +145,14 @@ fn fill(policy: Policy, records: u64, bytes: usize) -> Result<Keyspace, LabError
     Ok(store)
 }
 
-/// Sixteen bytes that look like nothing.
+/// Sixteen bytes without a pattern.
 fn name(record: u64) -> [u8; 16] {
     let mut name = [b'k'; 16];
     name[8..].copy_from_slice(&record.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes());
     name
 }
 
-/// The time of finding keys and reading their values' lines, so many to a window.
+/// The time to find keys and read their values' lines, so many per window.
 fn finds(
     store: &mut Keyspace,
     records: u64,

@@ -1,4 +1,4 @@
-//! The child's part: a database of a size and a shape, made and then appended to until the process is killed.
+//! The child: it makes a database of a given size and shape and appends to it until it is killed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroUsize;
@@ -28,13 +28,13 @@ const WORDS: u64 = 1_000_000;
 /// The second tier.
 pub(super) const SECOND: &str = "b";
 
-/// What a database has beside columns of numbers.
+/// The parts of a database beside columns of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) key: bool,
     /// A column of words with a dictionary of a million and an inverted index.
     pub(super) words: bool,
-    /// Rows appended one handful after the other, which are replayed.
+    /// Rows appended a few at a time, which are replayed on opening.
     pub(super) tail: bool,
     /// A copy of everything in another tier.
     pub(super) copy: bool,
@@ -65,7 +65,7 @@ impl Shape {
         }
     }
 
-    /// For the command line of the child, with the size.
+    /// The shape and the size as a number for the child's command line.
     pub(super) fn number(self, mebibytes: u64) -> u64 {
         let flags = [self.key, self.words, self.tail, self.copy];
         let bits = flags
@@ -86,7 +86,7 @@ impl Shape {
     }
 }
 
-/// What the child made.
+/// The child's report.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filled {
     /// Rows that were loaded, numbered from 0.
@@ -95,7 +95,7 @@ pub(super) struct Filled {
     pub(super) rows: i64,
 }
 
-/// How both open it.
+/// The options with which both processes open it.
 pub(super) fn options() -> DatabaseOptions {
     DatabaseOptions {
         near_memory_bytes: Some(64 << 20),
@@ -104,7 +104,7 @@ pub(super) fn options() -> DatabaseOptions {
     }
 }
 
-/// Makes the database and appends to it for ever.
+/// Makes the database and appends to it until the process is killed.
 pub(in super::super) fn fill_until_killed(dir: &Path, number: u64) -> Result<(), LabError> {
     let (shape, mebibytes) = Shape::of_number(number);
     let doing = || format!("making {mebibytes} MiB");
@@ -141,7 +141,7 @@ pub(in super::super) fn fill_until_killed(dir: &Path, number: u64) -> Result<(),
             rows_now = append()?;
         }
     }
-    // Indexes are made in the background: the measurement is not of making them.
+    // Indexes are made in the background, which is not measured.
     database.wait_for_near_copies().by(WHO, doing())?;
     tell(loaded, rows_now)?;
     loop {
@@ -158,7 +158,7 @@ fn tell(loaded: i64, rows: i64) -> Result<(), LabError> {
     stdout.flush().by(WHO, "telling")
 }
 
-/// Waits for the child to have made it, and kills it while it appends.
+/// Waits until the child has made it, and kills the child while it appends.
 pub(super) fn kill_when_filled(mut child: Child) -> Result<Filled, LabError> {
     let stdout = child
         .stdout
@@ -171,7 +171,7 @@ pub(super) fn kill_when_filled(mut child: Child) -> Result<Filled, LabError> {
     child.wait().by("the lab", "killing the child")?;
     let lines: Result<Vec<String>, _> = first.into_iter().chain(lines).collect();
     let lines = lines.by("the lab", "reading what the child told")?;
-    // The last line may have been cut.
+    // The last line may be incomplete.
     let told = lines.iter().rev().find_map(|line| {
         let (loaded, rows) = line.split_once(' ')?;
         Some(Filled {
@@ -203,7 +203,7 @@ fn spec(shape: Shape) -> TableSpec {
     }
 }
 
-/// A number of a row: any, but the same each time.
+/// A number for a cell: arbitrary, but the same each time.
 pub(super) fn number(id: i64, column: usize) -> i64 {
     Random::new(SEED ^ (id as u64) << 8 ^ column as u64).bits() as i64
 }

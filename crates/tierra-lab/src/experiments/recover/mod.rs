@@ -1,10 +1,9 @@
-//! Experiment `recover`: how long until a database answers after a kill, until damage is repaired, and what looking for damage costs.
+//! Experiment `recover`: how long until a database answers after a kill, how long does repair take, and what does scrubbing cost?
 //!
-//! A child makes a database on tmpfs and is killed while it appends, so that the page cache is warm. It is opened in this
-//! process, once for each repetition and kind of first answer: a row by its key, a row by a condition on a column, and an
-//! append, which has to know that its keys are new. Where the time goes follows from databases that lack a part. Then damage of
-//! several kinds is put right by a walk, and a walk at full pace is held against what the memory gives, and one at a slow pace
-//! against queries without it.
+//! A child makes a database on tmpfs and is killed while it appends, so the page cache is warm. This process opens it once per
+//! repetition and kind of first answer: a row by its key, a row by a condition on a column, and an append, which must know that
+//! its keys are new. Databases that lack a part show what takes the time. Then a walk repairs several kinds of damage. A walk at
+//! full pace is compared with the memory's bandwidth, and queries beside a walk at a slow pace with queries alone.
 
 mod fill;
 mod opening;
@@ -22,10 +21,10 @@ use crate::results::Tier;
 use crate::row::{Row, find};
 use crate::view::{Unit, View};
 
-/// What the child is asked for.
+/// The work of the child.
 pub(super) const CHILD: &str = "fill";
 
-/// The size that the bar is about.
+/// The size of the bar.
 const LARGE_MIB: u64 = 10_000;
 
 /// The experiment.
@@ -43,7 +42,7 @@ impl Experiment for Recover {
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let rounds = lab.size(3, 7);
         let sizes: &[u64] = lab.size(&[16, 64], &[100, 1_000, LARGE_MIB]);
-        // Where the parts are told apart.
+        // The size at which the parts are measured.
         let parts_mib = lab.size(64, 1_000);
         let shapes = [
             Shape::NUMBERS,
@@ -99,7 +98,7 @@ impl Experiment for Recover {
             Some(row.value("until_ns")? / 1e9)
         };
         let of = |measured: &str, key: &str| {
-            // The largest.
+            // The largest one.
             let rows = rows.iter().filter(|row| row.is(&[("measured", measured)]));
             rows.filter_map(|row| row.value(key)).next_back()
         };

@@ -19,14 +19,14 @@ use crate::row::Row;
 
 const WHO: &str = "a database after a kill";
 
-/// What is asked first, and whether it needs a key.
+/// The first question, and whether it needs a key.
 pub(super) const ANSWERS: [(&str, bool); 3] = [
     ("a row by its key", true),
     ("a row by a condition", false),
     ("an append", false),
 ];
 
-/// Makes a database, kills who made it, and opens it `rounds` times for each kind of answer.
+/// Makes a database in a child, kills the child, and opens the database `rounds` times for each kind of answer.
 pub(super) fn measure(
     lab: &Lab,
     shape: Shape,
@@ -74,7 +74,7 @@ pub(super) fn measure(
     Ok(rows.collect())
 }
 
-/// Opens the database and asks; how long opening took, and how long it was until there was an answer, which is checked.
+/// Opens the database and asks. Returns the time of opening and the time to the answer, which is checked.
 fn first_answer(
     db: &Path,
     which: usize,
@@ -98,7 +98,7 @@ fn first_answer(
         }
     };
     let until_ns = began.elapsed().as_nanos() as u64;
-    // What was acknowledged is there; the last append may have been done and not told.
+    // Acknowledged rows are present; the last append may have completed without its report.
     let is_kept = (filled.rows..=filled.rows + APPEND_ROWS).contains(&before);
     if found != expected || !is_kept {
         return Err(LabError::AnswersDiffer {

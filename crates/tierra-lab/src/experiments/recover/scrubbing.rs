@@ -1,4 +1,4 @@
-//! What it takes to put damage right, to look for it, and what queries notice of that.
+//! The time to repair damage and to search for it, and the effect of the search on queries.
 
 use std::fs::File;
 use std::io;
@@ -21,14 +21,14 @@ use crate::lab::{Lab, SEED, THREADS};
 use crate::row::Row;
 
 const WHO: &str = "a database with two tiers";
-/// At which a walk goes beside queries.
+/// The pace of a walk beside queries.
 const PACE_BYTES_PER_S: u64 = 64 << 20;
 /// Columns that a query reads.
 const READ: [usize; 3] = [1, 2, 3];
-/// Behind the header and the superblock.
+/// After the header and the superblock.
 const FIRST_EXTENT: u64 = 16 << 10;
 
-/// Damage of one tier, as it is done to its pool.
+/// A way to damage the pool of one tier.
 type Fault = fn(&mut Injector, &File) -> io::Result<Damage>;
 
 const FAULTS: [(&str, Fault); 3] = [
@@ -44,7 +44,7 @@ const FAULTS: [(&str, Fault); 3] = [
     }),
 ];
 
-/// All of it, of a database of a size.
+/// Measures everything on a database of a size.
 pub(super) fn measure(lab: &Lab, mebibytes: u64, rounds: usize) -> Result<Vec<Row>, LabError> {
     let shape = Shape {
         key: true,
@@ -98,7 +98,7 @@ pub(super) fn measure(lab: &Lab, mebibytes: u64, rounds: usize) -> Result<Vec<Ro
     Ok(rows)
 }
 
-/// Damages the second tier under the open database; how long it takes until a walk has put it right.
+/// Damages the second tier under the open database and returns the time until a walk has repaired it.
 fn repair(database: &Database, path: &Path, fault: Fault, seed: u64) -> Result<u64, LabError> {
     let mut options = File::options();
     let pool = options.read(true).write(true).open(path).at(path)?;
@@ -119,7 +119,7 @@ fn repair(database: &Database, path: &Path, fault: Fault, seed: u64) -> Result<u
     Ok(repair_ns)
 }
 
-/// Drops the second copy of everything and makes it again; how long the latter takes.
+/// Drops the second copy of everything, makes it again, and returns the time of making it.
 fn copy_anew(database: &Database) -> Result<u64, LabError> {
     let table = database
         .table("t")
@@ -135,14 +135,14 @@ fn copy_anew(database: &Database) -> Result<u64, LabError> {
     Ok(began.elapsed().as_nanos() as u64)
 }
 
-/// How long a walk over everything takes, and how long reading as many bytes does, in turns.
+/// The time of a walk over everything, and of reading as many bytes, in turns.
 fn walk_and_read(
     database: &Database,
     path: &Path,
     rounds: usize,
 ) -> Result<(Vec<u64>, Vec<u64>), LabError> {
     let bytes = database.scrub_bytes().by(WHO, "scrubbing it")?;
-    // Of the same kind of memory, for the database has its own.
+    // The same kind of memory, because the database owns its own.
     let pool = Pool::create(&path.with_extension("read"), &PoolOptions::default());
     let pool = pool.by(WHO, "reading beside it")?;
     let effort = Effort {
@@ -165,7 +165,7 @@ fn walk_and_read(
     Ok((walks, reads))
 }
 
-/// How long a query takes alone, and while a walk goes on, in turns.
+/// The time of a query alone, and during a walk, in turns.
 fn query_beside_walk(database: &Database, rounds: usize) -> Result<(Vec<u64>, Vec<u64>), LabError> {
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     let expected = query(database)?;

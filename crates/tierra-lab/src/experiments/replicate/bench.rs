@@ -1,4 +1,4 @@
-//! One phase: an update with so many replicas, by every method and peer, beside the update without any.
+//! One phase: updates with a number of replicas, by every method and peer, compared with updates without replicas.
 
 use std::time::Instant;
 
@@ -15,15 +15,15 @@ use crate::replicas::{Copies, check, update};
 use crate::row::{Row, find};
 use crate::turns::turns;
 
-/// Updates of a turn that are looked at in every copy.
+/// Updates of a turn that are checked in every copy.
 const CHECKED: usize = 100;
 
-/// Who updates.
+/// A contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
-    /// The instructions alone, on as many copies beside the first.
+    /// The bare instructions, on that many copies in addition to the first.
     PlainC(usize),
-    /// Ours, with as many replicas.
+    /// Ours, with that many replicas.
     Ours(usize, Method),
     /// The peer, likewise.
     Pmdk(usize),
@@ -49,7 +49,7 @@ impl Who {
         }
     }
 
-    /// Whose update without replicas it is held against.
+    /// The contender whose update without replicas it is compared with.
     fn baseline(self) -> &'static str {
         match self {
             Who::PlainC(_) => PlainC::NAME,
@@ -59,16 +59,16 @@ impl Who {
     }
 }
 
-/// What writes in a phase.
+/// The writers of a phase.
 pub(super) struct Bench<'a> {
     flush: Flush,
     replicas: usize,
-    /// In a sample.
+    /// Updates per sample.
     pub(super) updates: usize,
     /// Without replicas, and with.
     sets: [ReplicaSet; 2],
     plain: Option<(&'a PlainC, Vec<ExtentWriter>)>,
-    /// Likewise, where PMDK takes part.
+    /// The same for PMDK, if it is installed.
     pub(super) pmdk: Option<[&'a mut PoolSet; 2]>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Every contender at every pattern, in turn.
+    /// Measures every contender with every pattern, in turn.
     pub(super) fn measure(
         &mut self,
         positions: &mut Positions,
@@ -108,7 +108,7 @@ impl<'a> Bench<'a> {
         let mut samples = vec![Vec::with_capacity(rounds); points.len()];
         for (number, turn) in turns(points.len(), rounds).enumerate() {
             let (pattern, who) = points[turn.contender];
-            // Never what was there before.
+            // The value always differs from the previous one.
             let time_ns = self.turn(positions, pattern, who, number as u32 + 1)?;
             if !turn.is_warm_up() {
                 samples[turn.contender].push(time_ns);
@@ -176,7 +176,7 @@ impl<'a> Bench<'a> {
         contenders
     }
 
-    /// The time of a sample's updates; some of them are then looked for in every copy.
+    /// The time of a sample's updates. Some of them are then checked in every copy.
     fn turn(
         &mut self,
         positions: &mut Positions,

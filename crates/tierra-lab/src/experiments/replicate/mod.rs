@@ -1,12 +1,11 @@
 //! Figures 2.22, 3.3, 3.4 and 3.7 of the replication thesis: what 1 to 3 replicas add to durable 4-byte
 //! updates of an array, by method of replication, ours and PMDK's.
 //!
-//! Everything lies on tmpfs taken for persistent memory, as in the thesis's "DRAM emulation". Beside ours
-//! stand PMDK's pool sets, where they are installed, and the bare instructions in C, on one copy and on as many
-//! as ours: what no method falls below that stores through the cache. Each is judged against
-//! its own update without replicas in the same minutes (a *phase* has one number of replicas). The flush
-//! instruction is swept for ours: where `clwb` keeps the line, what the thesis found for `clflushopt` need not
-//! hold.
+//! Everything is on tmpfs treated as persistent memory, as in the thesis's "DRAM emulation". The peers are PMDK's pool sets, if
+//! installed, and the bare instructions in C, on one copy and on as many as ours: the lower limit of all methods that store
+//! through the cache. Each contender is compared with its own update without replicas in the same minutes (a *phase* has one
+//! number of replicas). Ours is measured with every flush instruction: if `clwb` keeps the line, the thesis's result for
+//! `clflushopt` may not hold.
 
 mod bench;
 
@@ -31,9 +30,9 @@ use crate::view::{Unit, View};
 const REPLICAS: usize = 3;
 /// Updates in a sample.
 const UPDATES: usize = 10_000;
-/// Updates in a sample of those that wake threads for each.
+/// Updates per sample of methods that wake threads for each update.
 const UPDATES_BY_THREADS: usize = 200;
-/// The method that the bars are about: what a program would use that does not calibrate.
+/// The method of the bars: the one of a program that does not calibrate.
 const OURS: &str = "SF+PF";
 
 /// The experiment.
@@ -63,7 +62,7 @@ impl Experiment for Replicate {
         let version = pmdk.as_ref().map_or("absent", Pmdk::version).to_owned();
         let shared = lab.folder_in_memory()?;
         let elements = bytes / size_of::<u32>();
-        // Enough that each turn has its own.
+        // Enough that each turn has its own positions.
         let drawn = lab.size(20 * UPDATES, 400 * UPDATES);
         let mut positions = Positions::draw(elements, drawn, shared.path(), SEED)?;
         let flushes: Vec<Flush> = Flush::available()
@@ -88,7 +87,7 @@ impl Experiment for Replicate {
                 let mut set = None;
                 let mut bench = Bench::new(&copies, plain.as_ref(), flush, replicas, bytes)?;
                 bench.updates = lab.size(500, UPDATES);
-                // It flushes by the best instruction; making its pools takes longest of all.
+                // Only with the best flush instruction, because making PMDK's pools takes longest.
                 if let Some(pmdk) = pmdk.as_ref().filter(|_| Flush::best() == Some(flush))
                     && let Some(alone) = &mut alone
                 {
@@ -151,8 +150,8 @@ impl Experiment for Replicate {
     }
 
     fn paper(&self) -> Vec<Row> {
-        // By clflushopt, which is what clwb was there. Figure 2.22 and section 2.6 (334 % to 1260 %); section 3.1.2: about 190 % a replica on DRAM,
-        // about 330 % on Optane; within 100 % a replica for sequential updates on DRAM.
+        // By clflushopt, which clwb was there. Figure 2.22 and section 2.6 (334 % to 1260 %); section 3.1.2: per replica about
+        // 190 % on DRAM and about 330 % on Optane, and within 100 % for sequential updates on DRAM.
         let row = |view: &str, who: &str, replicas: usize, times: f64| {
             Row::new()
                 .text(view, who)

@@ -1,5 +1,5 @@
-//! The column store: an array of 4-byte integers, updated one by one, each durable before the next, by itself or
-//! in a transaction of its own.
+//! The column store: an array of 4-byte integers, updated one by one. Each update is durable before the next, alone or in a
+//! transaction of its own.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::lab::Lab;
 use crate::replicas::{Copies, check, update};
 
 const UNDO_BYTES: usize = 1 << 20;
-/// What a program would use that does not calibrate.
+/// The method of a program that does not calibrate.
 const METHOD: Method = Method::Always(Composition {
     waits: Waits::Once,
     prefetch: true,
@@ -23,12 +23,12 @@ const METHOD: Method = Method::Always(Composition {
 pub(super) struct Array {
     set: ReplicaSet,
     undo: ReplicatedUndo,
-    /// Keeps the log's pools.
+    /// Owns the log's pools.
     _logs: Copies,
 }
 
 impl Array {
-    /// Over the first copies, with a log of its own, for each counts its transactions.
+    /// An array over the first copies, and a log for its transactions.
     pub(super) fn open(
         lab: &Lab,
         copies: &Copies,

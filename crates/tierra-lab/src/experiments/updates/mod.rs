@@ -1,11 +1,11 @@
 //! Figures 3.2, 3.3 and 3.4 of the replication thesis: durable updates of a column store, with and without
 //! transactions, and of a B+-tree, alone and with 1 to 3 replicas.
 //!
-//! Everything lies on tmpfs taken for persistent memory, as in the thesis's "DRAM emulation". The column store
-//! (CS) is an array of 4-byte integers; CS TX makes each update a transaction, whose undo log has as many
-//! copies; KV is the [`PersistentTree`](tierra_index::PersistentTree), whose entries are updated and inserted.
-//! Beside the first two stand PMDK's pool sets, where they are installed. Each is judged against its own update
-//! without replicas in the same minutes (a *phase* has one number of replicas).
+//! Everything is on tmpfs treated as persistent memory, as in the thesis's "DRAM emulation". The column store (CS) is an array of
+//! 4-byte integers. CS TX makes each update a transaction, whose undo log has as many copies. KV is the
+//! [`PersistentTree`](tierra_index::PersistentTree), whose entries are updated and inserted. The first two are compared with
+//! PMDK's pool sets, if installed. Each is compared with its own update without replicas in the same minutes (a *phase* has one
+//! number of replicas).
 
 mod array;
 mod tree;
@@ -31,11 +31,11 @@ use crate::view::{Unit, View};
 const REPLICAS: usize = 3;
 /// Updates in a sample.
 const UPDATES: usize = 5_000;
-/// Updates of a sample that are looked at again.
+/// Updates of a sample that are checked.
 const CHECKED: usize = 200;
 const OURS: &str = "Tierra";
 
-/// What is updated, as the thesis calls it.
+/// The updated structure, under the thesis's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Workload {
     Column,
@@ -61,7 +61,7 @@ impl Workload {
         }
     }
 
-    /// What the peer does for it; it has no tree.
+    /// The peer's form of it; the peer has no tree.
     fn of_pmdk(self) -> Option<Update> {
         match self {
             Workload::Column => Some(Update::Put),
@@ -89,13 +89,13 @@ impl Point {
     }
 }
 
-/// Where updates go.
+/// The targets of updates.
 struct Places {
     elements: Positions,
     keys: Positions,
 }
 
-/// What is updated, without replicas or with some.
+/// The updated structures, without replicas or with some.
 struct Side {
     array: Array,
     tree: Tree,
@@ -103,7 +103,7 @@ struct Side {
 }
 
 impl Side {
-    /// The time of a sample's updates, some of which are then looked at.
+    /// The time of a sample's updates, some of which are then checked.
     fn sample(&mut self, point: Point, places: &mut Places, number: u32) -> Result<u64, LabError> {
         let Point {
             pattern, workload, ..
@@ -152,7 +152,7 @@ impl Experiment for Updates {
         }
         let version = pmdk.as_ref().map_or("absent", Pmdk::version).to_owned();
         let [of_elements, of_keys] = [lab.folder_in_memory()?, lab.folder_in_memory()?];
-        // Enough that each sample has its own.
+        // Enough that each sample has its own positions.
         let drawn = lab.size(20, 150) * UPDATES;
         let mut places = Places {
             elements: Positions::draw(elements, drawn, of_elements.path(), SEED)?,
@@ -305,7 +305,7 @@ fn row(point: Point, phase: usize, samples: Vec<u64>) -> Row {
         .samples("time", "ns", samples)
 }
 
-/// How many times the update without replicas, in the same minutes.
+/// The factor over the update without replicas, in the same minutes.
 fn times(row: &Row, rows: &[Row]) -> Option<f64> {
     let keys = ["pattern", "workload", "who", "phase"];
     let own = keys.map(|key| row.get(key).map(ToString::to_string).unwrap_or_default());
@@ -314,7 +314,7 @@ fn times(row: &Row, rows: &[Row]) -> Option<f64> {
     Some(row.value("time_ns")? / find(rows, &identity)?.value("time_ns")?)
 }
 
-/// With the keys of the views.
+/// The row with the keys of the views.
 fn shown(point: Point, row: &Row, rows: &[Row]) -> Row {
     let pattern = point.pattern.name();
     match point.replicas {
@@ -414,7 +414,7 @@ mod tests {
     fn a_small_run_shows_every_contender() {
         let lab = Lab::new(true, &std::env::temp_dir()).unwrap();
         let Ok(measured) = Updates.run(&lab) else {
-            // No folder in memory.
+            // There is no folder in memory.
             return;
         };
         let ours = measured.rows.iter().filter(|row| row.is(&[("who", OURS)]));

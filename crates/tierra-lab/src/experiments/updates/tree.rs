@@ -1,7 +1,7 @@
-//! The key-value store: a B+-tree whose leaves are far and have copies, put to key by key, each durable before
-//! the next.
+//! The key-value store: a B+-tree whose leaves are far and have copies. Keys are put one by one, each durable before the
+//! next.
 //!
-//! Keys are loaded in an order that leaves leaves as full as random insertions do.
+//! Keys are loaded in an order that makes leaves as full as random inserts do.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -17,16 +17,16 @@ use crate::experiments::kv::{TREE, create, key};
 use crate::lab::Lab;
 use crate::replicas::Copies;
 
-/// A stride that is prime to every power of two.
+/// An odd stride, coprime to every power of two.
 const STRIDE: u64 = 0x9e37_79b1;
 
 /// A tree and the copies of its leaves.
 pub(super) struct Tree {
     tree: PersistentTree,
     copies: Copies,
-    /// Entries that were inserted beside those loaded.
+    /// Entries inserted in addition to those loaded.
     inserted: u64,
-    /// Of the entries put last, each key with its last value.
+    /// For the entries put last, each key with its last value.
     last: HashMap<u64, u64>,
 }
 
@@ -55,7 +55,7 @@ impl Tree {
     /// Gives loaded keys other values.
     pub(super) fn update(&mut self, numbers: &[u32], value: u32) -> Result<u64, LabError> {
         let entries = numbers.iter().zip(0_u64..);
-        // No key has its value before, not that of the same sample either.
+        // No key had this value before, not even within the same sample.
         let entries =
             entries.map(|(&number, at)| (key(number.into()), u64::from(value) << 32 | at));
         self.put(entries.collect())
@@ -82,7 +82,7 @@ impl Tree {
         Ok(time.as_nanos() as u64)
     }
 
-    /// Whether each copy alone is the tree.
+    /// Checks that each copy alone is the complete tree.
     pub(super) fn check_copies(self) -> Result<(), LabError> {
         let len = self.tree.len();
         for (copy, member) in self.copies.members().iter().enumerate() {
@@ -103,7 +103,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Whether a tree has what was put last.
+    /// Checks that a tree has the entries put last.
     fn check(&self, tree: &PersistentTree, who: &str) -> Result<(), LabError> {
         let (keys, values): (Vec<u64>, Vec<u64>) = self.last.iter().unzip();
         let mut found = vec![None; keys.len()];

@@ -64,7 +64,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// A condition on aggregates, or on the columns that are keys: subqueries may name the row outside by these alone.
+    /// A condition on aggregates, or on the key columns: only by these may subqueries refer to the outer row.
     fn having(&mut self, scope: &Scope, keys: &[Expr], aggregates: &[Expr]) -> Sql {
         let groups = |exprs: Vec<&Expr>| Scope {
             fields: exprs.into_iter().cloned().map(Field::from).collect(),
@@ -146,7 +146,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// The sum of an expression, where it stays within its type and no order of the rows changes it.
+    /// The sum of an expression, if it stays within its type and does not depend on the order of rows.
     pub(super) fn sum_of(&mut self, scope: &Scope, value: &Expr, behind: Sql) -> Option<Expr> {
         let most = value
             .most
@@ -179,7 +179,7 @@ impl Grammar<'_> {
     }
 }
 
-/// Without the expressions that an earlier one is.
+/// The expressions without duplicates.
 fn each_once(keys: Vec<Expr>) -> Vec<Expr> {
     let mut texts = Vec::new();
     let mut is_new = |key: &Expr| {

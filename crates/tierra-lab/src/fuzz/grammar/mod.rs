@@ -1,16 +1,16 @@
-//! Random queries that have one answer: typed, within the range of every engine's arithmetic, and without anything
-//! that SQL leaves open (rows that tie under LIMIT, sums of DOUBLEs in a predicate).
+//! Random queries with exactly one answer: typed, within the range of every engine's arithmetic, and without anything that SQL
+//! leaves open (rows that tie under LIMIT, sums of DOUBLEs in a predicate).
 //!
 //! | file | what it makes |
 //! |---|---|
 //! | [`scalar`] | expressions of a type |
-//! | [`predicate`] | conditions, in three values |
+//! | [`predicate`] | conditions, in three-valued logic |
 //! | [`subquery`] | EXISTS, IN, ANY, ALL and scalar subqueries, correlated and not |
 //! | [`relation`] | FROM: tables, joins, derived tables, common table expressions |
 //! | [`select`] | queries: plain, DISTINCT, set operations, ORDER BY with LIMIT |
 //! | [`aggregate`] | GROUP BY, HAVING, aggregates |
 //! | [`window`] | window functions |
-//! | [`partition`] | queries whose answer is that of three parts together |
+//! | [`partition`] | queries whose answer is the union of three parts |
 
 mod aggregate;
 mod partition;
@@ -30,9 +30,9 @@ use super::value::{Type, Value};
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Subqueries {
     None,
-    /// Those that do not refer to the row outside.
+    /// Those that do not refer to the outer row.
     Apart,
-    /// Those of one value do not refer to it: the planner plans such ones in WHERE, select lists and aggregates alone.
+    /// Scalar ones do not refer to it: the planner plans such ones only in WHERE, select lists and aggregates.
     Conditions,
     All,
 }
@@ -42,9 +42,9 @@ enum Subqueries {
 pub(crate) struct Limits {
     /// Only what SQLite has as well.
     pub(crate) sqlite: bool,
-    /// Literals become parameters, which must not stand where the planner looks for none: in what a query does not use.
+    /// Literals become parameters. They must not be in parts that a query does not use, where the planner finds no parameters.
     pub(crate) prepared: bool,
-    /// Most rows that two sides of a join may be multiplied to.
+    /// The most rows of a product of two sides of a join.
     pub(crate) rows: u128,
 }
 
@@ -70,9 +70,9 @@ struct Named {
 pub(crate) struct Expr {
     pub(crate) sql: Sql,
     pub(crate) ty: Type,
-    /// The greatest magnitude, in units of the last digit, in quarters for DOUBLE.
+    /// The greatest magnitude, in units of the last digit; in quarters for DOUBLE.
     most: u128,
-    /// Whether its sum does not depend on the order of the rows.
+    /// Whether its sum is independent of the order of rows.
     summable: bool,
     /// Whether all engines compute the same bits, so that conditions and groups may depend on it.
     same: bool,
@@ -82,19 +82,19 @@ pub(crate) struct Expr {
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     expr: Expr,
-    /// The column of a table that it is, for literals that it may equal.
+    /// The table's column that it is, for literals that it may equal.
     source: Option<Column>,
 }
 
-/// What an expression may name.
+/// The columns that an expression may refer to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     pub(crate) fields: Vec<Field>,
-    /// Columns that no two rows agree in; none where that is not known.
+    /// Columns that are unique together; empty if unknown.
     key: Vec<Sql>,
-    /// Most rows there can be.
+    /// An upper bound of the rows.
     rows: u128,
-    /// Whether it is a join, which stands in parentheses on the right of another.
+    /// Whether it is a join, which needs parentheses on the right of another.
     joined: bool,
 }
 
@@ -121,7 +121,7 @@ impl Expr {
         Expr { same, ..self }
     }
 
-    /// Another expression that yields what these do.
+    /// An expression that yields the values of these.
     fn of(sql: Sql, all: &[&Expr]) -> Expr {
         Expr {
             sql,
@@ -198,7 +198,7 @@ impl<'a> Grammar<'a> {
         scope.fields[self.choices.index(scope.fields.len())].expr.ty
     }
 
-    /// A column of the scope, if it has one that the test passes.
+    /// A column of the scope for which the test is true, if there is one.
     fn field(&mut self, scope: &Scope, test: impl Fn(&Expr) -> bool) -> Option<Field> {
         let fitting: Vec<&Field> = scope
             .fields
@@ -211,7 +211,7 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    /// A literal, one that the column may hold if there is one.
+    /// A literal; one that the column may hold, if a column is given.
     fn literal(&mut self, ty: Type, like: Option<&Column>) -> Expr {
         if self.choices.once_in(25) {
             return Expr::new(Sql::value(ty, Value::Null), ty)
@@ -268,7 +268,7 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    /// `CAST(.. AS type)`; SQLite's values have their type already.
+    /// `CAST(.. AS type)`; SQLite's values already have their type.
     fn cast(&self, inner: impl Into<Sql>, ty: Type) -> Sql {
         let as_type = |dialect| format!(" AS {})", ty.name(dialect));
         use super::sql::Dialect;

@@ -1,18 +1,18 @@
-//! Queries whose answer is that of three parts together.
+//! Queries whose answer is the union of three parts.
 
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
 use super::{Expr, Grammar, Subqueries};
 
-/// A query and how it falls into parts.
+/// A query and its parts.
 pub(crate) struct Partitioned {
     /// The query.
     pub(crate) all: Sql,
-    /// A part, up to the condition, and what comes behind it.
+    /// A part, up to the condition, and the text after it.
     pub(crate) part: Sql,
     pub(crate) behind: Sql,
     pub(crate) condition: Sql,
-    /// What stands around all parts, where they are combined by a query.
+    /// The text around all parts, if a query combines them.
     pub(crate) combined: Option<(Sql, Sql)>,
     /// Whether a row of several parts counts once.
     pub(crate) distinct: bool,
@@ -139,7 +139,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// A sum without DISTINCT, which parts can be added up of.
+    /// A sum without DISTINCT, which can be computed from the sums of parts.
     fn sum_in_parts(&mut self, value: &Expr, rows: u128) -> Option<Expr> {
         let most = value
             .most

@@ -1,4 +1,4 @@
-//! Conditions, in three values.
+//! Conditions, in three-valued logic.
 
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
@@ -7,7 +7,7 @@ use super::{Expr, Grammar, Scope, Subqueries};
 const COMPARISONS: [&str; 6] = [" = ", " <> ", " < ", " <= ", " > ", " >= "];
 
 impl Grammar<'_> {
-    /// A condition, no deeper than so many levels.
+    /// A condition of at most that many levels.
     pub(super) fn predicate(&mut self, scope: &Scope, depth: u32) -> Sql {
         if depth == 0 {
             return self.condition(scope, 0);
@@ -124,7 +124,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// What a value is compared with: a literal that it may equal, a column, or more.
+    /// The other side of a comparison: a literal that it may equal, a column, or more.
     fn other(
         &mut self,
         scope: &Scope,
@@ -139,7 +139,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// A number of another type, where both are compared without loss in every engine.
+    /// A number of another type, if every engine compares both without loss.
     fn number_beside(&mut self, scope: &Scope, one: &Expr) -> Sql {
         let small = |ty: Type| match ty {
             Type::Int | Type::Big => true,

@@ -4,7 +4,7 @@ use super::super::sql::{Sql, sql};
 use super::{Expr, Field, Grammar, Named, Scope, Subqueries};
 
 impl Grammar<'_> {
-    /// A table, or a common table expression, under a name of its own.
+    /// A table, or a common table expression, under an alias.
     pub(super) fn base(&mut self) -> (Sql, Scope) {
         let alias = self.name("a");
         let index = self.choices.index(self.tables.len() + self.common.len());
@@ -36,7 +36,7 @@ impl Grammar<'_> {
         (from, scope)
     }
 
-    /// What a query reads.
+    /// The FROM of a query.
     pub(super) fn relation(&mut self, depth: u32) -> (Sql, Scope) {
         match self.choices.weighted(&[
             6,
@@ -58,7 +58,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// A common table expression, which relations made later may name.
+    /// A common table expression, to which relations made later may refer.
     pub(super) fn common(&mut self) -> Sql {
         let query = self.select(None, 1);
         let name = self.name("w");
@@ -93,7 +93,7 @@ impl Grammar<'_> {
         if kind == 6 && !wide {
             return (sql![left_sql, " CROSS JOIN ", right_sql], both);
         }
-        // Subqueries in ON of a join that keeps or drops rows of one side are of the rows of one side.
+        // Subqueries in ON of a join that keeps or drops rows of one side refer to rows of one side.
         let compared = match kind {
             1..=5 if self.choices.below(2) == 0 => &left,
             1..=5 => &right,
@@ -101,7 +101,7 @@ impl Grammar<'_> {
         };
         let (on, rows) = match self.join_condition(&left, &right, &both, compared, wide) {
             Some(found) => found,
-            // Nothing bounds what they would be multiplied to: only one of them is read.
+            // The size of the product is not bounded: only one side is read.
             None => return (left_sql, left),
         };
         let word = [" JOIN ", " LEFT JOIN ", " RIGHT JOIN ", " FULL JOIN "].get(kind);
@@ -133,7 +133,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// ON, and most rows that can meet.
+    /// ON, and the most rows that can match.
     fn join_condition(
         &mut self,
         left: &Scope,
@@ -148,7 +148,7 @@ impl Grammar<'_> {
         let mut mine = self.field(left, |expr| expr.same)?;
         let mut theirs = self.field(right, |expr| expr.ty == mine.expr.ty && expr.same);
         if wide || theirs.is_none() {
-            // On the key of the right side no row meets two.
+            // With a condition on the right side's key, no row has two matches.
             let [key] = &right.key[..] else { return None };
             let key_text = key.text(super::super::sql::Dialect::Tierra);
             let is_key =
@@ -173,7 +173,7 @@ impl Grammar<'_> {
         })
     }
 
-    /// A condition of ON: without subqueries on both sides, or with subqueries on what these may be compared with.
+    /// A condition of ON: on both sides without subqueries, or with subqueries on the scope that these may refer to.
     fn join_filter(&mut self, both: &Scope, compared: &Scope) -> Sql {
         match self.choices.once_in(3) {
             true => self.allowing(Subqueries::Conditions, |grammar| {

@@ -5,7 +5,7 @@ use super::super::value::Type;
 use super::{Expr, Grammar, Scope, Subqueries};
 
 impl Grammar<'_> {
-    /// An expression of that type, no deeper than so many levels.
+    /// An expression of that type with at most that many levels.
     pub(super) fn expr(&mut self, scope: &Scope, ty: Type, depth: u32) -> Expr {
         if depth == 0 || self.choices.below(5) < 2 {
             return self.leaf(scope, ty);
@@ -32,7 +32,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// A column, or a literal where there is none.
+    /// A column, or a literal if there is none.
     pub(super) fn leaf(&mut self, scope: &Scope, ty: Type) -> Expr {
         let field = self.field(scope, |expr| expr.ty == ty && expr.same);
         match field {
@@ -286,7 +286,7 @@ impl Grammar<'_> {
             ];
             return Expr::of(sql, &[&when]).typed(Type::Date);
         }
-        // A date so far from the ends of the calendar that days can be added.
+        // A date far enough from the ends of the calendar that days can be added.
         let day = self.literal(Type::Date, None);
         let days = self.choices.below(80) as i64 - 30;
         let sql = sql![
@@ -344,7 +344,7 @@ impl Grammar<'_> {
 }
 
 impl Expr {
-    /// The same under another type, of which every value may be.
+    /// The same under another type that can hold every value.
     fn typed(self, ty: Type) -> Expr {
         Expr {
             ty,

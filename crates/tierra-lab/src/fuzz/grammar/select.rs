@@ -4,17 +4,17 @@ use super::super::sql::{Sql, sql};
 use super::super::value::Type;
 use super::{Expr, Field, Grammar, Scope, Subqueries};
 
-/// Rows that an answer may have; of more a digest is asked for, or the first few.
+/// The most rows of an answer; larger ones are reduced to a digest, or to the first few rows.
 const MOST_ROWS: u128 = 2_000;
 
-/// A query, and what it yields.
+/// A query, and its columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub(crate) sql: Sql,
     pub(super) columns: Vec<Field>,
-    /// Most rows there can be.
+    /// An upper bound of the rows.
     pub(super) rows: u128,
-    /// Whether the rows have one order.
+    /// Whether the rows have a defined order.
     pub(crate) ordered: bool,
 }
 
@@ -142,7 +142,7 @@ impl Grammar<'_> {
         (list, columns.collect())
     }
 
-    /// Something, then the key: one order of all rows.
+    /// Something, then the key: a total order of the rows.
     pub(super) fn total_order(&mut self, scope: &Scope) -> Sql {
         let mut parts = Vec::new();
         for _ in 0..self.choices.below(3) {
@@ -188,7 +188,7 @@ impl Grammar<'_> {
             expr: Expr::of(one.expr.sql.clone(), &[&one.expr, &another.expr]),
             source: None,
         });
-        // DECIMALs of both sides have one type only if that is asked for: sums have wider ones.
+        // DECIMALs of both sides have one type only if requested: sums have wider ones.
         let whole = |query: &Query, alias: String, grammar: &Self| {
             let casts = query
                 .columns
@@ -244,7 +244,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// What tells many rows from other ones: counts, extremes and sums of all columns.
+    /// A digest of many rows: counts, extremes and sums of all columns.
     fn digest(&mut self, query: Query) -> Query {
         let mut exprs = vec![Expr::new("count(*)".into(), Type::Big).within(query.rows)];
         let scope = Scope {

@@ -1,16 +1,16 @@
-//! Subqueries in expressions, correlated with the row around them or not.
+//! Subqueries in expressions, correlated with the outer row or not.
 
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
 use super::{Expr, Grammar, Scope, Subqueries};
 
-/// The work of a correlated subquery is the product of both sides, in engines that do not join.
+/// The most work of a correlated subquery, the product of both sides, in engines without a join for it.
 const MOST_PRODUCT: u128 = 4_000_000;
-/// What ties the rows of a subquery to the row outside, most often that columns are equal.
+/// The comparisons of a subquery's rows with the outer row, most often equality.
 const SIGNS: [&str; 8] = [" = ", " = ", " = ", " = ", " = ", " < ", " <> ", " >= "];
 
 impl Grammar<'_> {
-    /// Rows with a condition of their own, and perhaps one that ties them by these signs to the row outside.
+    /// Rows with a condition of their own, and perhaps one that compares them by these signs with the outer row.
     fn inner(&mut self, outer: &Scope, signs: &[&'static str]) -> Option<(Scope, Sql)> {
         let (from, scope) = match self.choices.once_in(6) {
             true => self.allowing(Subqueries::None, |grammar| grammar.relation(1)),
@@ -21,7 +21,7 @@ impl Grammar<'_> {
         }
         let mut conditions = Vec::new();
         if self.choices.below(2) == 1 {
-            // Subqueries of subqueries refer to the row around them, if to any.
+            // Nested subqueries refer to the row of the enclosing one, if to any.
             let within = match self.choices.once_in(3) {
                 true => Subqueries::Conditions,
                 false => Subqueries::None,
@@ -72,7 +72,7 @@ impl Grammar<'_> {
 
     /// A subquery that yields one value: an aggregate of all rows.
     pub(super) fn scalar_subquery(&mut self, outer: &Scope, ty: Type) -> Option<Expr> {
-        // An aggregate of the rows that relate to the outer one in another way is not planned.
+        // An aggregate of rows that relate to the outer one in another way is not planned.
         let signs: &[_] = match self.subqueries == Subqueries::All {
             true => &[" = "],
             false => &[],
@@ -83,7 +83,7 @@ impl Grammar<'_> {
                 Expr::new(sql!["(SELECT count(*)", from, ")"], Type::Big).within(scope.rows),
             );
         }
-        // MIN and MAX of BOOLEANs are not everywhere.
+        // Not every engine has MIN and MAX of BOOLEANs.
         let field = self.field(&scope, |expr| {
             expr.ty == ty && ty != Type::Bool && expr.same
         })?;

@@ -1,4 +1,4 @@
-//! Window functions whose rows have one order, or whose value does not depend on it.
+//! Window functions whose rows have a total order, or whose value does not depend on it.
 
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
@@ -40,7 +40,7 @@ impl Grammar<'_> {
             Some(key) => sql!["PARTITION BY ", key, " "],
             None => Sql::default(),
         };
-        // A window of the query's, which functions add their order to.
+        // A named window of the query, to which functions add their order.
         let named = (!self.limits.sqlite && self.choices.once_in(6)).then(|| self.name("w"));
         for _ in 0..1 + self.choices.below(2) {
             let window = match &named {
@@ -106,7 +106,7 @@ impl Grammar<'_> {
                     ];
                     Expr::new(sql, Type::Big)
                 }
-                // What leaves the frame is taken off again: infinities would stay.
+                // Rows that leave the frame are subtracted again, which infinities do not survive.
                 _ => count(sql!["count(*)", over(frame)]),
             },
             _ if ty != Type::Bool => {
@@ -117,7 +117,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// One whose value is the same in whatever order rows that tie come.
+    /// A function whose value is the same for every order of tied rows.
     fn orderless(&mut self, scope: &Scope, window: Sql) -> Expr {
         let ordered = self.field(scope, |expr| expr.same);
         let over = match &ordered {

@@ -1,13 +1,13 @@
-//! What is wrong with a file.
+//! The faults of a damaged file.
 
-/// Bytes that anything packed may unpack to, however short it is.
+/// Bytes to which packed data of any length may unpack.
 pub(super) const UNPACKED_LEAST: u64 = 1 << 16;
-/// What LZ4 makes of a byte, at most.
+/// The most bytes that LZ4 unpacks from one byte.
 pub(super) const LZ4_RATIO: u64 = 256;
-/// What Zstandard makes of a byte, at most: four bytes may stand for a block of 128 KiB.
+/// The most bytes that Zstandard unpacks from one byte: four bytes may stand for a block of 128 KiB.
 pub(super) const ZSTD_RATIO: u64 = 1 << 15;
 
-/// What is wrong with a file.
+/// Why a file cannot be read.
 #[derive(Debug)]
 pub(in crate::load) enum Fault {
     Io(std::io::Error),

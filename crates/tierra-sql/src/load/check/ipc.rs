@@ -1,4 +1,4 @@
-//! The lengths that an Arrow IPC file or stream tells: of its footer, its messages and their buffers.
+//! The lengths stated in an Arrow IPC file or stream: of its footer, its messages and their buffers.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -12,16 +12,16 @@ use crate::load::shared_file::SharedFile;
 const MAGIC: &[u8; 6] = b"ARROW1";
 /// The footer's length and the magic.
 const TAIL_BYTES: u64 = 10;
-/// Begins a message, unless its length does.
+/// Begins a message, unless the message begins with its length.
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// Before a compressed buffer, the length that it unpacks to.
+/// The length before a compressed buffer to which it unpacks.
 const PREFIX_BYTES: i64 = 8;
 
-/// Values that a batch may have however short it is.
+/// Values that a batch may have, however few bytes it has.
 const VALUES_LEAST: u64 = 1 << 16;
 
-/// Whether it is to be read as a file with a footer; otherwise it is a stream. A file's first bytes, taken for those of a stream, are a
-/// message of 1.3 GB.
+/// Whether the file is read as a file with a footer; otherwise it is a stream. Read as a stream, a file's first bytes are
+/// the length of a message of 1.3 GB.
 pub(in crate::load) fn is_file(file: &SharedFile) -> bool {
     let mut head = [0; MAGIC.len()];
     let is_long = file.len() >= TAIL_BYTES;
@@ -83,7 +83,7 @@ fn check_file(file: &SharedFile) -> Result<(), Fault> {
         };
         check_message(file, message, body_at, body)?;
     }
-    // What is no file to the reader is tried as a stream by some who read it.
+    // Some callers try as a stream what `FileReader` refuses.
     FileReader::try_new_buffered(file.clone(), None)
         .map(drop)
         .map_err(|error| Fault::Damaged(error.to_string()))
@@ -167,7 +167,7 @@ fn check_message(file: &SharedFile, message: &[u8], body_at: u64, body: u64) -> 
             let unpacked = i64::from_le_bytes(unpacked);
             let packed = (buffer.length() - PREFIX_BYTES) as u64;
             let most = packed.saturating_mul(ratio).saturating_add(UNPACKED_LEAST);
-            // -1: it is not compressed.
+            // -1 means that it is not compressed.
             if unpacked < -1 || u64::try_from(unpacked).is_ok_and(|unpacked| unpacked > most) {
                 return damaged(format!("a buffer of it has {packed} bytes for {unpacked}"));
             }
@@ -177,7 +177,7 @@ fn check_message(file: &SharedFile, message: &[u8], body_at: u64, body: u64) -> 
             unpacked_bytes = unpacked_bytes.saturating_add(buffer.length() as u64);
         }
     }
-    // A value takes a bit at least, but where all are NULL by their type.
+    // A value takes at least one bit, except in columns of type Null.
     let most = unpacked_bytes
         .saturating_mul(8)
         .saturating_add(VALUES_LEAST);
@@ -200,7 +200,7 @@ fn within(file: &SharedFile, at: u64, bytes: u64) -> bool {
     at.checked_add(bytes).is_some_and(|end| end <= file.len())
 }
 
-/// Bytes of the file that are there.
+/// Reads bytes that are within the file.
 fn read(file: &SharedFile, at: u64, bytes: u64) -> Result<Vec<u8>, Fault> {
     let mut found = vec![0; bytes as usize];
     let mut reader = file.clone();

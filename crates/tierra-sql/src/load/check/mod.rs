@@ -1,12 +1,11 @@
-//! Files of others are checked before a library reads them: what a file says of its own lengths is
-//! compared with the length that it has, so that nothing is allocated by a number that is not true.
+//! Checks foreign files before a library reads them. The lengths that a file states are compared with its real length, so
+//! that no wrong length decides how much is allocated.
 //!
 //! ```text
 //! parquet.rs: footer (thrift.rs: no list longer than what is left of it), row groups, page headers
 //! ipc.rs:     footer, blocks, messages, buffers, what compressed buffers say they unpack to
 //! ```
-//! What remains damaged is found by the readers. Where one of them panics, that is an error as well
-//! ([`guarded`]).
+//! Readers find other damage. If a reader panics, that is an error as well ([`guarded`]).
 
 mod fault;
 mod ipc;
@@ -23,10 +22,10 @@ use super::error::LoadError;
 use super::shared_file::SharedFile;
 use super::source::{Format, Source};
 
-/// Compares what the file says of its lengths with what is there.
+/// Compares the lengths that the file states with its real length.
 ///
 /// # Errors
-/// [`LoadError::Damaged`] where it cannot be, [`LoadError::Io`] where it cannot be read.
+/// [`LoadError::Damaged`] if a length is impossible, [`LoadError::Io`] if the file cannot be read.
 pub(super) fn check(
     source: &Source<'_>,
     format: Format,
@@ -43,7 +42,7 @@ pub(super) fn check(
     })
 }
 
-/// What `read` reads of the file; its panics are errors.
+/// The result of `read` on the file; its panics become errors.
 ///
 /// # Errors
 /// Those of `read`, and [`LoadError::Damaged`].
@@ -51,12 +50,12 @@ pub(super) fn guarded<T>(
     source: &Source<'_>,
     read: impl FnOnce() -> Result<T, LoadError>,
 ) -> Result<T, LoadError> {
-    // What a panic leaves half done belongs to the load, which is undone.
+    // State left by a panic belongs to the load, which is undone.
     catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|panic| Err(source.damaged(unreadable(panic.as_ref()))))
 }
 
-/// What is said of a reader that panicked.
+/// The message for a reader that panicked.
 pub(crate) fn unreadable(panic: &(dyn Any + Send)) -> String {
     let text = panic
         .downcast_ref::<&str>()

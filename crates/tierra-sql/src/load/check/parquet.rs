@@ -1,7 +1,7 @@
-//! The lengths that a Parquet file tells: of its footer, of the lists in it, of column chunks and pages.
+//! The lengths stated in a Parquet file: of its footer, of the footer's lists, of column chunks and pages.
 //!
-//! Pages say how many values they have and to how many bytes they unpack; a reader makes room for both.
-//! So they are compared with what packed bytes can unpack to, and with what the footer says.
+//! Pages state how many values they have and to how many bytes they unpack. A reader allocates room for both. So both are
+//! compared with what the packed bytes can unpack to, and with the footer.
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
@@ -17,7 +17,7 @@ use crate::load::shared_file::SharedFile;
 const MAGIC: &[u8; 4] = b"PAR1";
 /// The footer's length and the magic.
 const TAIL_BYTES: u64 = 8;
-/// Bytes of a page's header that are read at a time.
+/// Bytes of a page header that are read at a time.
 const HEADER_BYTES: usize = 256;
 
 pub(super) fn check(file: &SharedFile) -> Result<(), Fault> {
@@ -60,14 +60,14 @@ fn footer(file: &SharedFile) -> Result<Vec<u8>, Fault> {
     Ok(footer)
 }
 
-/// What a page's header says.
+/// The numbers of a page header.
 #[derive(Default)]
 struct Page {
     unpacked: i64,
     packed: i64,
-    /// Of a page of data.
+    /// The number of values of a data page.
     values: Option<i64>,
-    /// Of a dictionary.
+    /// The number of values of a dictionary page.
     dictionary: Option<i64>,
 }
 
@@ -76,7 +76,7 @@ impl Page {
         match path {
             [2] => self.unpacked = number,
             [3] => self.packed = number,
-            // Of both versions.
+            // Data pages of both versions.
             [5 | 8, 1] => self.values = Some(number),
             [7, 1] => self.dictionary = Some(number),
             _ => {}
@@ -97,7 +97,7 @@ fn check_column(file: &SharedFile, column: &ColumnChunkMetaData) -> Result<(), F
     let Some((mut at, end)) = place.filter(|(_, end)| *end <= file.len()) else {
         return damaged(format!("column '{name}' lies behind its end"));
     };
-    // What is read besides its pages.
+    // The parts that are read besides its pages.
     for (offset, bytes) in [
         (column.column_index_offset(), column.column_index_length()),
         (column.offset_index_offset(), column.offset_index_length()),
@@ -161,7 +161,7 @@ fn check_column(file: &SharedFile, column: &ColumnChunkMetaData) -> Result<(), F
     }
 }
 
-/// Bytes that `packed` ones can stand for.
+/// The most bytes that `packed` bytes can unpack to.
 fn unpacked_most(codec: Compression, packed: u64) -> u64 {
     let ratio = match codec {
         Compression::UNCOMPRESSED => 1,

@@ -1,13 +1,13 @@
-//! Thrift's compact protocol, as far as lengths go.
+//! The part of Thrift's compact protocol that states lengths.
 //!
-//! A field is a byte of type and distance from the field before; numbers are varints; lists and texts begin
-//! with their length. Nothing is kept but the numbers of page headers.
+//! A field is a byte with its type and its distance from the previous field. Numbers are varints. Lists and strings begin
+//! with their length. Only the numbers of page headers are kept.
 
 use std::io::Read;
 
 use super::fault::{Fault, damaged};
 
-/// Levels of structures in structures.
+/// The most levels of nested structures.
 const LEVELS_MOST: usize = 32;
 
 const BOOLEAN: [u8; 2] = [1, 2];
@@ -22,7 +22,7 @@ const STRUCT: u8 = 12;
 /// A structure that is read from its beginning to its end.
 pub(super) struct Compact<R> {
     bytes: R,
-    /// Bytes there are at most.
+    /// The most bytes left.
     left: u64,
 }
 
@@ -35,7 +35,7 @@ impl<R: Read> Compact<R> {
         self.left
     }
 
-    /// Reads a structure; `see` is told each number in it by the ids that lead to it.
+    /// Reads a structure. `see` gets each number in it with the path of field ids to it.
     pub(super) fn structure(&mut self, see: &mut dyn FnMut(&[i64], i64)) -> Result<(), Fault> {
         self.fields(&mut Vec::new(), see)
     }
@@ -74,7 +74,7 @@ impl<R: Read> Compact<R> {
         see: &mut dyn FnMut(&[i64], i64),
     ) -> Result<(), Fault> {
         match ty {
-            // In a list it is a byte; in a structure the type says it.
+            // In a list it is a byte; in a structure the type holds the value.
             ty if ty == BYTE || BOOLEAN.contains(&ty) => self.byte().map(drop),
             ty if INTEGERS.contains(&ty) => {
                 let number = self.number()?;
@@ -107,7 +107,7 @@ impl<R: Read> Compact<R> {
         }
     }
 
-    /// Each item takes a byte at least, so that there are no more of them than bytes.
+    /// Each item takes at least one byte, so there are at most as many items as bytes.
     fn items(
         &mut self,
         length: u64,

@@ -1,8 +1,8 @@
-//! Columns of a subquery that it compares with the row outside, under names that no other column of it has.
+//! Gives columns of a subquery that are compared with the outer row names that no other column of it has.
 //!
-//! The planner takes such a comparison out of the subquery, makes it a condition of a join, and knows its column there by the name
-//! alone: in `a.x IN (SELECT b.id FROM b JOIN c ON .. WHERE c.id > a.y)` it compared `b.id`. Where several columns of a subquery
-//! have one name, the one that is compared gets another:
+//! The planner moves such a comparison into the condition of a join and finds its column there by name alone. In
+//! `a.x IN (SELECT b.id FROM b JOIN c ON .. WHERE c.id > a.y)` it compared `b.id`. If several columns of a subquery have one
+//! name, the compared one gets another:
 //! ```text
 //! Projection: b.id, .., c.id, ..
 //!   Filter: tierra_inner_1 > outer_ref(a.y)
@@ -35,7 +35,7 @@ pub(super) fn named_apart(
                 LogicalPlan::Filter(filter) if filter.predicate.contains_outer() => {
                     renamed(filter, &sources, aliases)
                 }
-                // A table's alias has no place for a column that comes to be below it, a projection has.
+                // A table alias cannot carry an added column below it; a projection can.
                 LogicalPlan::SubqueryAlias(alias) if refers_outside(&alias.input) => {
                     projected(alias).map(Transformed::yes)
                 }
@@ -47,7 +47,7 @@ pub(super) fn named_apart(
     })
 }
 
-/// How many columns of each name come to be in `rows`.
+/// The number of columns of each name in `rows`.
 fn sources(rows: &LogicalPlan) -> Result<HashMap<String, usize>> {
     let mut sources = HashMap::new();
     rows.apply(|plan| {

@@ -1,4 +1,4 @@
-//! What of a subquery refers to the row outside, and how it becomes the condition of a join.
+//! References of a subquery to the outer row, and their conversion into a join condition.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use datafusion::logical_expr::logical_plan::{Distinct, Limit, Projection, SkipTy
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 
-/// The column of a subquery that is compared.
+/// The name of the compared column of a subquery.
 pub(super) const VALUE: &str = "tierra_value";
 
-/// Whether `plan` refers to a row outside.
+/// Whether `plan` refers to an outer row.
 pub(super) fn refers_outside(plan: &LogicalPlan) -> bool {
     !plan.all_out_ref_exprs().is_empty()
 }
 
-/// What of a correlated subquery would be computed of other rows once its conditions are those of a join.
+/// The part of a correlated subquery that would be computed from other rows once its conditions are those of a join.
 pub(super) fn obstacle(rows: &LogicalPlan) -> Option<&'static str> {
     let mut found = None;
     let visited = rows.apply(|node| {
@@ -47,7 +47,7 @@ fn skips(limit: &Limit) -> bool {
     !matches!(limit.get_skip_type(), Ok(SkipType::Literal(0)))
 }
 
-/// Whether `plan` has one row, whatever there is below: aggregates without GROUP BY and HAVING.
+/// Whether `plan` yields one row for any input: aggregates without GROUP BY and HAVING.
 pub(super) fn is_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => is_one_row(&projection.input),
@@ -57,8 +57,8 @@ pub(super) fn is_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// `plan` with a name for the one value that it computes: the name of a cast is that of its column, which may
-/// come to stand beside it.
+/// `plan` with a name for its computed value. The name of a cast is that of its column, which may stand beside
+/// it later.
 pub(super) fn with_name(plan: &LogicalPlan) -> Result<LogicalPlan> {
     if let LogicalPlan::Projection(projection) = plan
         && let [value] = projection.expr.as_slice()
@@ -73,16 +73,16 @@ pub(super) fn with_name(plan: &LogicalPlan) -> Result<LogicalPlan> {
 
 /// The rows of a subquery as the right side of a join.
 pub(super) struct JoinedRows {
-    /// [`VALUE`], and the columns that the conditions speak of.
+    /// [`VALUE`], and the columns of the conditions.
     plan: LogicalPlan,
-    /// What ties them to the row outside.
+    /// The conditions on the outer row.
     conditions: Vec<Expr>,
-    /// The columns in the conditions that are the plan's, and what they are called there.
+    /// The plan's columns in the conditions, and their names there.
     columns: HashMap<Column, String>,
 }
 
 impl JoinedRows {
-    /// The rows of `subquery`, of which `value` is compared.
+    /// The rows of `subquery`; `value` is compared.
     pub(super) fn of(subquery: &LogicalPlan, value: Option<Expr>) -> Result<Self> {
         let mut pulled = PullUpCorrelatedExpr::new().with_exists_sub_query(value.is_none());
         let value = value.unwrap_or_else(|| lit(true)).alias(VALUE);
@@ -102,7 +102,7 @@ impl JoinedRows {
                  in its select list, in UNION or beside LIMIT"
             );
         }
-        // Each by a name of its own, so that none is taken for a column outside.
+        // Each gets a unique name, so that none is taken for an outer column.
         let used = pulled.join_filters.iter().flat_map(Expr::column_refs);
         let used: BTreeSet<&Column> = used.collect();
         let pulled_up = pulled.correlated_subquery_cols_map.values().flatten();
@@ -133,7 +133,7 @@ impl JoinedRows {
         !self.conditions.is_empty()
     }
 
-    /// The rows under another name, and what ties them to the row outside.
+    /// The rows under another name, and their conditions on the outer row.
     pub(super) fn named(&self, alias: &str) -> Result<(LogicalPlan, Vec<Expr>)> {
         let plan = LogicalPlanBuilder::from(self.plan.clone()).alias(alias)?;
         let columns = self.columns.iter();

@@ -1,12 +1,12 @@
-//! Mark joins: a column that tells of each row whether a subquery has rows that compare so.
+//! Mark joins: a column that says for each row whether a subquery has a row that meets the comparison.
 //!
 //! ```text
 //! x op ANY (S)   CASE WHEN found THEN true WHEN unknown THEN NULL ELSE false END
-//! found          LeftMark Join: x op S.value, and what ties S to the row
-//! unknown        S refers to the row:  LeftMark Join: x IS NULL OR S.value IS NULL, and what ties S to the row
+//! found          LeftMark Join: x op S.value, and the conditions of S on the row
+//! unknown        S refers to the row:  LeftMark Join: x IS NULL OR S.value IS NULL, and the conditions of S on the row
 //!                otherwise:            S has a NULL, OR x IS NULL AND S has a row
 //! ```
-//! What does not depend on the row is a subquery of one value, which is computed once.
+//! Parts that do not depend on the row are scalar subqueries, computed once.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ use datafusion::logical_expr::{
 use super::correlation::{self, JoinedRows, VALUE};
 use super::predicate::Predicate;
 
-/// What becomes of NULL.
+/// How NULL is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unknown {
-    /// It is told from false.
+    /// NULL and false are distinguished.
     Told,
-    /// It counts as false.
+    /// NULL counts as false.
     IsFalse,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Marks<'a> {
         Ok(if is_negated { not(value) } else { value })
     }
 
-    /// Whether `plan`, or what it has that fulfils the condition, has a row.
+    /// Whether `plan` has a row, or a row that meets the condition.
     fn exists(&mut self, plan: &LogicalPlan, condition: Option<Expr>) -> Result<Expr> {
         let compared = condition.is_some().then(|| first_column(plan).0);
         let rows = match condition {
@@ -102,7 +102,7 @@ impl<'a> Marks<'a> {
         self.mark(&rows, |_| None)
     }
 
-    /// `value op ANY (plan)` of a value that is the same for all rows: a join on it would have no key.
+    /// `value op ANY (plan)` for a value that is the same in all rows: a join on it would have no key.
     fn constant(
         &mut self,
         value: Expr,
@@ -160,7 +160,7 @@ impl<'a> Marks<'a> {
         three_values(found, is_unknown)
     }
 
-    /// `NOT value op ANY (plan)` where NULL counts as false: no row compares true or NULL.
+    /// `NOT value op ANY (plan)` if NULL counts as false: no row compares true or NULL.
     fn none(&mut self, value: Expr, op: Operator, plan: &LogicalPlan) -> Result<Expr> {
         if op == Operator::Eq && !correlation::refers_outside(plan) {
             return self.any(value, op, plan, Unknown::Told).map(not);
@@ -178,7 +178,7 @@ impl<'a> Marks<'a> {
         Ok(not(found))
     }
 
-    /// `value` as something that a join can compare: subqueries in it are computed before.
+    /// `value` in a form that a join can compare: subqueries in it are computed first.
     fn computed(&mut self, value: Expr) -> Result<Expr> {
         if !value.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_))))? {
             return Ok(value);
@@ -191,7 +191,7 @@ impl<'a> Marks<'a> {
         Ok(Expr::Column(Column::new_unqualified(name)))
     }
 
-    /// A column that tells whether `rows` has one for which the condition holds.
+    /// A column that says whether `rows` contains a row that meets the condition.
     fn mark(
         &mut self,
         rows: &JoinedRows,

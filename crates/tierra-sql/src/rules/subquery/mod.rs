@@ -1,12 +1,11 @@
-//! IN, EXISTS and comparisons with ANY and ALL of a subquery, with three values and wherever an expression
-//! may stand.
+//! IN, EXISTS, and comparisons with ANY and ALL of a subquery: in three-valued logic, and anywhere in an expression.
 //!
 //! ```text
 //! WHERE x [NOT] IN (..) AND [NOT] EXISTS (..)  --> left to DataFusion: semi and anti joins
-//! everything else                              --> here: mark joins, and what tells NULL from false
+//! everything else                              --> here: mark joins that distinguish NULL from false
 //! ```
-//! `x op ANY (S)` is true where a row of S compares true, else NULL where one compares NULL, else false
-//! ([`marks`]); `x op ALL (S)` is `NOT x negated-op ANY (S)`. A predicate that cannot be evaluated is an error.
+//! `x op ANY (S)` is true if a row of S compares true, else NULL if one compares NULL, else false
+//! ([`marks`]). `x op ALL (S)` is `NOT x negated-op ANY (S)`. A predicate that cannot be evaluated is an error.
 
 mod apart;
 mod correlation;
@@ -28,7 +27,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use self::marks::{Marks, Unknown};
 use self::predicate::Predicate;
 
-/// Replaces predicates of subqueries by what can be executed.
+/// Replaces predicates of subqueries by executable plans.
 #[derive(Debug)]
 pub(super) struct SubqueryPredicates;
 
@@ -84,7 +83,7 @@ fn rewrite(plan: LogicalPlan, aliases: &Arc<AliasGenerator>) -> Result<Transform
     }
 }
 
-/// `plan` with the columns of `schema` alone.
+/// `plan` with only the columns of `schema`.
 fn with_columns(plan: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
     if plan.schema().fields().len() == schema.fields().len() {
         return Ok(plan);
@@ -107,7 +106,7 @@ fn in_filter(filter: Filter, aliases: &Arc<AliasGenerator>) -> Result<LogicalPla
     with_columns(filtered.build()?, &schema)
 }
 
-/// `condition` where NULL counts as false. `is_whole` where it is all that a row must fulfil, or a term of a conjunction.
+/// `condition` with NULL counted as false. `is_whole` if it is the whole condition on a row, or a term of a conjunction.
 fn in_condition(condition: Expr, is_whole: bool, marks: &mut Marks<'_>) -> Result<Expr> {
     if !has_predicate(&condition)? {
         return Ok(condition);
@@ -136,14 +135,14 @@ fn in_condition(condition: Expr, is_whole: bool, marks: &mut Marks<'_>) -> Resul
     }
 }
 
-/// A predicate where NULL counts as false: left to DataFusion's joins if these answer it.
+/// A predicate with NULL counted as false. DataFusion's joins answer it if they can.
 fn in_place(predicate: Predicate, is_whole: bool, marks: &mut Marks<'_>) -> Result<Expr> {
     let rows = predicate.rows.subquery.as_ref();
     let is_correlated = correlation::refers_outside(rows);
     let is_joined = match &predicate.subject {
         _ if !is_whole || correlation::obstacle(rows).is_some() => false,
         None => true,
-        // An anti join knows of NULL where it has one key.
+        // An anti join handles NULL if it has one key.
         Some((value, Operator::Eq)) => {
             value.any_column_refs() && !(predicate.is_negated && is_correlated)
         }
@@ -155,7 +154,7 @@ fn in_place(predicate: Predicate, is_whole: bool, marks: &mut Marks<'_>) -> Resu
     }
 }
 
-/// `expr` where NULL is not false.
+/// `expr` with NULL distinguished from false.
 fn in_expression(expr: Expr, marks: &mut Marks<'_>) -> Result<Expr> {
     let replaced = expr.transform_up(|expr| match &expr {
         Expr::Not(_) => Ok(Transformed::no(expr)),
@@ -182,7 +181,7 @@ fn in_expressions(plan: &LogicalPlan, aliases: &Arc<AliasGenerator>) -> Result<L
     with_columns(rewritten, plan.schema())
 }
 
-/// An inner join is one of all pairs, filtered; an outer join has the marks of each side's rows.
+/// An inner join becomes a filtered cross join. An outer join gets the marks of each side's rows.
 fn in_join(mut join: Join, aliases: &Arc<AliasGenerator>) -> Result<LogicalPlan> {
     let is_key = |(left, right): &(Expr, Expr)| Ok(has_predicate(left)? || has_predicate(right)?);
     let in_keys = join.on.iter().map(is_key).collect::<Result<Vec<_>>>()?;

@@ -18,7 +18,7 @@ pub(super) struct Predicate {
 }
 
 impl Predicate {
-    /// What `expr` says, if it is one.
+    /// The predicate of `expr`, if it is one.
     pub(super) fn of(expr: &Expr) -> Result<Option<Self>> {
         let any = |expr: &Expr, op, rows: &Subquery, is_negated| Self {
             is_negated,
@@ -73,7 +73,7 @@ impl Predicate {
         }))
     }
 
-    /// The same as DataFusion makes joins of; `None` for a comparison that it does not know.
+    /// The form from which DataFusion makes joins; `None` for a comparison that it does not know.
     pub(super) fn joined(&self) -> Option<Result<Expr>> {
         let rows = |named: LogicalPlan| Subquery {
             subquery: Arc::new(named),
@@ -96,7 +96,7 @@ impl Predicate {
         }
     }
 
-    /// Whether it can be evaluated of the rows of `schema` alone.
+    /// Whether it can be evaluated from the rows of `schema` alone.
     pub(super) fn refers_only_to(&self, schema: &DFSchema) -> bool {
         let subject = self.subject.iter();
         let columns = subject.flat_map(|(value, _)| value.column_refs());

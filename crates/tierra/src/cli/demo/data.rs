@@ -11,11 +11,10 @@ use crate::cli::{
     produce,
 };
 
-/// Near memory for each row of `lineorder`: about half of its columns, so that every query meets
-/// both tiers.
+/// Near memory per row of `lineorder`: about half of its columns, so that every query reads from both tiers.
 const NEAR_BYTES_PER_ROW: u64 = 12;
 
-/// What the demo generates at a scale.
+/// The tables that the demo generates at a scale.
 pub(super) struct DemoData {
     /// SSB's scale.
     pub(super) scale: Scale,
@@ -26,12 +25,12 @@ pub(super) struct DemoData {
 }
 
 impl DemoData {
-    /// The tables at `scale`; 0.1 makes `wide` as large as it gets.
+    /// The tables at `scale`. At 0.1 `wide` reaches its largest size.
     pub(super) fn of(scale: Scale) -> Self {
         let wide_rows = (1_000_000.0 * scale.factor()).clamp(1_000.0, 100_000.0) as u32;
         let keys_rows = (20_000_000.0 * scale.factor()).clamp(20_000.0, 50_000_000.0) as u32;
         let keys = Wide::new(keys_rows, 2);
-        // Four times as many possible values as rows: most of an IN-list finds nothing.
+        // Four times as many possible values as rows: most values of an IN-list match nothing.
         let keys_bits = keys_rows.next_power_of_two().trailing_zeros() + 2;
         Self {
             scale,
@@ -40,7 +39,7 @@ impl DemoData {
         }
     }
 
-    /// The near-memory budget that makes columns live in both tiers.
+    /// A near-memory budget with which columns are in both tiers.
     pub(super) fn near_bytes(&self) -> u64 {
         ssb::Table::Lineorder.rows(self.scale) * NEAR_BYTES_PER_ROW
     }
@@ -68,7 +67,7 @@ impl DemoData {
         primary_key: Option<&str>,
         interrupt: &Interrupt,
     ) -> Result<(), CommandError> {
-        // About 4 MiB a batch, whatever the number of columns.
+        // About 4 MiB per batch, for any number of columns.
         let batch_rows = ((1 << 20) / wide.columns() as usize).min(65_536);
         let encodings = match primary_key {
             None => &[("c0", Encoding::Dictionary)][..],

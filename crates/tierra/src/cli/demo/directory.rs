@@ -1,4 +1,4 @@
-//! The demo's directory: an earlier demo's database is replaced, anybody else's never touched.
+//! The demo's directory: the database of an earlier demo is replaced, any other is never changed.
 
 use std::{fs, io, path::Path};
 
@@ -6,7 +6,7 @@ use tierra::engine::OpenError;
 
 use crate::cli::{CommandError, open::OpenOptions};
 
-/// The file that tells a demo's database from any other.
+/// The file that marks a demo's database.
 const MARK: &str = "made-by-tierra-demo";
 
 /// Makes `dir` missing or empty.
@@ -22,8 +22,8 @@ pub(super) fn clear(dir: &Path, open: &OpenOptions) -> Result<(), CommandError> 
     if !dir.join(MARK).exists() {
         return Err(CommandError::NotADemo(dir.to_owned()));
     }
-    // Fails if a shell still has it open, which must not lose its files. A demo that was killed
-    // early may have left no database: that is no reason to refuse.
+    // It fails if a shell has the database open, because the shell must not lose its files. A demo that was killed early may
+    // have left no database; that is not an error.
     if let Err(CommandError::Database(error)) = open.open(dir)
         && matches!(*error, tierra::Error::Open(OpenError::Locked { .. }))
     {

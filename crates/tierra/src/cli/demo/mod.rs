@@ -1,9 +1,9 @@
-//! `tierra demo`: what Tierra does, in under a minute, with every answer checked.
+//! `tierra demo`: shows what Tierra does, in under a minute, with every answer checked.
 //!
-//! It generates the Star Schema Benchmark and two tables for latency-bound queries, loads them into
-//! a database whose near memory is too small for all of it, runs every query, those that look up plain and
-//! interleaved, and compares each answer with one that was computed without the database: SSB's by plain loops
-//! over the generated rows, the others by the generators' own inverse.
+//! It generates the Star Schema Benchmark and two tables for latency-bound queries, and loads them into a database whose near
+//! memory is too small for all of them. It runs every query; queries with lookups run plain and interleaved. It compares
+//! each answer with one computed without the database: SSB's by plain loops over the generated rows, the others by the
+//! generators' inverse.
 
 mod data;
 mod directory;
@@ -26,13 +26,13 @@ use super::{
 use data::DemoData;
 use queries::Measured;
 
-/// What `tierra demo` takes.
+/// The arguments of `tierra demo`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Scale factor of the Star Schema Benchmark: 1 is 6,000,000 orders' lines
+    /// Scale factor of the Star Schema Benchmark: 1 is 6,000,000 rows of lineorder
     #[arg(long, value_name = "N", default_value = "0.1")]
     scale: Scale,
-    /// Directory for the database; one that an earlier demo made is replaced
+    /// Directory for the database; a database of an earlier demo is replaced
     #[arg(long, value_name = "DIR", default_value = "demo-db")]
     dir: PathBuf,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
     let scale = arguments.scale;
     let answers = thread::spawn(move || ssb::answers(scale));
     data.load(&database, &interrupt)?;
-    // So that the bytes of each tier are the same on every run.
+    // So the bytes of each tier are the same in every run.
     database
         .engine()
         .wait_for_near_copies()
@@ -98,7 +98,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Where the columns are now.
+/// The tiers in which the columns are now.
 fn tier_table(tiers: &[TierInfo]) -> TextTable {
     let mut table = TextTable::new([
         ("tier", Side::Left),

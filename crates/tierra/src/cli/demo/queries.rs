@@ -1,4 +1,4 @@
-//! The demo's queries, every answer checked. Those that look up run plain and interleaved in turn.
+//! The demo's queries, with every answer checked. Queries with lookups run plain and interleaved in turn.
 
 use std::{
     fmt::Write,
@@ -19,33 +19,33 @@ use tierra_memory::{LINE_BYTES, Speed};
 use super::{data::DemoData, rows};
 use crate::cli::{CommandError, interrupt::Interrupt};
 
-/// Runs of each query in each mode, of which the median counts.
+/// Runs of each query in each mode; the median counts.
 const REPETITIONS: usize = 5;
-/// Rows of `wide` read in each mode; none twice, so that none is in a cache already.
+/// Rows of `wide` read in each mode; each is read once, so that none is in a cache.
 const POINTS: u32 = 200;
 /// Values in the IN-list.
 const IN_VALUES: u32 = 10_000;
 
-/// How queries that scan are executed.
+/// The modes of queries that scan.
 const SCAN: [&str; 1] = ["auto"];
-/// How queries that look up are executed.
+/// The modes of queries with lookups.
 const LOOKUP: [&str; 2] = ["plain", "interleaved"];
 
 /// One line of the demo's tables.
 pub(super) struct Measured {
     pub(super) name: String,
     pub(super) rows: u64,
-    /// Median time; of a query that looks up with interleaved lookups.
+    /// Median time; for a query with lookups, with interleaved ones.
     pub(super) time: Duration,
-    /// Median time with one lookup after another, of a query that looks up.
+    /// Median time with plain lookups, for a query with lookups.
     pub(super) plain: Option<Duration>,
     pub(super) bytes_near: u64,
     pub(super) bytes_far: u64,
-    /// How an answer differed from the right one, if any did.
+    /// The difference from the right answer, if an answer was wrong.
     pub(super) fault: Option<String>,
 }
 
-/// What is known of a query while it is being run.
+/// The measurements of a query so far.
 struct Samples {
     name: String,
     modes: &'static [&'static str],
@@ -88,8 +88,8 @@ pub(super) async fn run(
     Ok(measured)
 }
 
-/// Bytes near and far that reading one row of `wide` waits for: a cache line for each cell, in the
-/// tier where its chunk is read.
+/// Bytes near and far that reading one row of `wide` waits for: one cache line per cell, in the tier from which its chunk
+/// is read.
 fn row_bytes(database: &Database) -> (u64, u64) {
     let Some(table) = database.engine().table("wide") else {
         return (0, 0);
@@ -97,7 +97,7 @@ fn row_bytes(database: &Database) -> (u64, u64) {
     let snapshot = table.snapshot();
     let columns = table.spec().columns.len();
     let Some(segment) = snapshot.segments().first() else {
-        // Few rows are still in the tail, which is near.
+        // Few rows are still in the tail, which is in near memory.
         return ((columns * LINE_BYTES) as u64, 0);
     };
     let far = (0..columns).filter(|&column| segment.speed(column) == Speed::Far);
@@ -108,7 +108,7 @@ fn row_bytes(database: &Database) -> (u64, u64) {
     )
 }
 
-/// 10,000 values looked up in the dictionary of a column.
+/// Looks up 10,000 values in the dictionary of a column.
 async fn in_predicate(
     session: &Session,
     data: &DemoData,
@@ -148,7 +148,7 @@ async fn in_predicate(
     Ok(samples.median())
 }
 
-/// Rows of 1,000 columns, each found by its key and put together from 1,000 places.
+/// Rows of 1,000 columns, each found by its key and read from 1,000 positions.
 async fn whole_rows(
     session: &Session,
     data: &DemoData,
@@ -158,7 +158,7 @@ async fn whole_rows(
     let prepare = "PREPARE whole_row AS SELECT * FROM wide WHERE c0 = $1";
     session.sql(prepare).await?;
     let mut samples = Samples::new(format!("SELECT * ({} columns)", table.columns()), &LOOKUP);
-    // A prime step visits rows far from one another, and none twice.
+    // A prime step visits rows far apart, each once.
     let row = |i: u32| i * 7_919 % table.rows();
     for i in 0..POINTS.min(table.rows() / 2) {
         for mode in 0..LOOKUP.len() {

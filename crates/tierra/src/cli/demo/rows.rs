@@ -1,4 +1,4 @@
-//! Result batches as the plain values that the oracles speak of.
+//! Result batches as the plain values of the oracles.
 
 use arrow::{
     array::{Array, AsArray, RecordBatch},
@@ -6,7 +6,7 @@ use arrow::{
 };
 use tierra_data::ssb::Datum;
 
-/// The rows of `batches`, or the name of a type that no query of the demo should yield.
+/// The rows of `batches`; an error names a type that no query of the demo yields.
 pub(super) fn of_batches(batches: &[RecordBatch]) -> Result<Vec<Vec<Datum>>, String> {
     let mut rows = Vec::new();
     for batch in batches {

@@ -1,11 +1,11 @@
-//! Which events are told: a level for all, and others for parts of the program.
+//! The events that are logged: a default level, and levels for parts of the program.
 
 use std::str::FromStr;
 
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
-/// Levels by the part of the program that they are for; that of the longest name counts.
+/// Levels by part of the program; the longest matching name applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Filter {
     all: LevelFilter,
@@ -22,7 +22,7 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Whether an event is told. `target` is the module that it comes from.
+    /// Whether an event is logged. `target` is its module.
     pub(super) fn takes(&self, target: &str, level: &Level) -> bool {
         let is_in = |part: &str| {
             let rest = target.strip_prefix(part);
@@ -33,7 +33,7 @@ impl Filter {
         *level <= nearest.map_or(self.all, |(_, level)| *level)
     }
 
-    /// The most that any part tells.
+    /// The most verbose level of any part.
     pub(super) fn most(&self) -> LevelFilter {
         let parts = self.parts.iter().map(|(_, level)| *level);
         parts.fold(self.all, LevelFilter::max)

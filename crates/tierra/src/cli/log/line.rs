@@ -5,7 +5,7 @@ use std::fmt::{Debug, Write};
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
-/// What an event says.
+/// The contents of an event.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     message: String,
@@ -15,7 +15,7 @@ pub(super) struct Line {
 #[derive(Debug)]
 enum Value {
     Text(String),
-    /// A number or a truth value, as JSON writes it.
+    /// A number or a boolean, in JSON's form.
     Plain(String),
 }
 
@@ -100,7 +100,7 @@ impl Visit for Line {
     }
 }
 
-/// Text without anything that a terminal would obey.
+/// Appends text with every terminal control escaped.
 fn push_escaped(line: &mut String, text: &str) {
     for c in text.chars() {
         if c.is_control() {
@@ -123,7 +123,7 @@ fn push_json(line: &mut String, text: &str) {
         match c {
             '"' | '\\' => line.extend(['\\', c]),
             c if c.is_control() => {
-                // Control characters are in the plane that one number reaches.
+                // Control characters fit four hexadecimal digits.
                 let written = write!(line, "\\u{:04x}", u32::from(c));
                 debug_assert!(written.is_ok(), "a string takes everything");
             }

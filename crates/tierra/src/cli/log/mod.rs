@@ -1,12 +1,12 @@
-//! What the layers below have to say while a command runs: warnings and errors on standard error, a line each.
+//! The log of a command: warnings and errors of the layers below, on standard error, one line each.
 //!
 //! ```text
 //! warning: a copy is damaged; tier=far error="checksum of extent 7 is wrong"
 //! {"unix_ms":1700000000000,"level":"warn","target":"tierra_engine::database::open","message":"a copy is damaged","tier":"far",..}
 //! ```
 //!
-//! The library installs nothing of this: what embeds it listens as it likes. Control characters are escaped, since names and
-//! bytes of a database reach the terminal this way. A line does not tear a progress bar, nor what is being typed in the shell.
+//! The library installs no log; the program that embeds it chooses one. Control characters are escaped, because names and
+//! bytes of a database reach the terminal this way. A line breaks neither a progress bar nor the input line of the shell.
 
 mod filter;
 mod line;
@@ -23,10 +23,10 @@ use super::progress;
 pub(crate) use filter::Filter;
 use line::Line;
 
-/// The environment variable that stands for `--log` where that is not given.
+/// The environment variable that is used if `--log` is not given.
 const VARIABLE: &str = "TIERRA_LOG";
 
-/// What is told, and how.
+/// What is logged, and how.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// What to log: off, error, warn, info, debug or trace; or parts with a level of their own, such as
@@ -45,20 +45,20 @@ pub(crate) struct Arguments {
     log_format: Format,
 }
 
-/// How a line is written.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people.
     #[default]
     Text,
-    /// An object a line.
+    /// One object per line.
     Json,
 }
 
-/// Listens from here on.
+/// Installs the log.
 ///
 /// # Errors
-/// What is wrong with the environment's filter.
+/// The error in the environment's filter.
 pub(crate) fn listen(arguments: Arguments) -> Result<(), String> {
     let filter = match (arguments.log, std::env::var(VARIABLE)) {
         (Some(filter), _) => filter,
@@ -71,17 +71,17 @@ pub(crate) fn listen(arguments: Arguments) -> Result<(), String> {
         filter,
         format: arguments.log_format,
     };
-    // Nothing else of this process listens.
+    // This process has no other subscriber.
     let _ = tracing::subscriber::set_global_default(log);
     Ok(())
 }
 
-/// Where lines go while something else has the terminal.
+/// Prints lines while another part of the program uses the terminal.
 type Printer = Box<dyn FnMut(String) + Send>;
 
 static PRINTER: Mutex<Option<Printer>> = Mutex::new(None);
 
-/// Lines go to `printer` from here on; to standard error again where there is none.
+/// Sends lines to `printer` from now on; to standard error if there is none.
 pub(crate) fn print_with(printer: Option<Printer>) {
     *PRINTER.lock().unwrap_or_else(PoisonError::into_inner) = printer;
 }
@@ -90,7 +90,7 @@ fn print(line: String) {
     let mut printer = PRINTER.lock().unwrap_or_else(PoisonError::into_inner);
     match &mut *printer {
         Some(print) => print(line),
-        // A standard error that is closed is not worth an error.
+        // A closed standard error is ignored.
         None => progress::between_bars(|| _ = std::io::stderr().write_all(line.as_bytes())),
     }
 }
@@ -123,7 +123,7 @@ impl Subscriber for Log {
         });
     }
 
-    // Nothing of Tierra opens a span.
+    // Tierra opens no spans.
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         Id::from_u64(1)
     }

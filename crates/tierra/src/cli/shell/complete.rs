@@ -1,5 +1,5 @@
-//! What the Tab key offers: keywords, table and column names, dot commands; and when Enter ends a
-//! statement instead of starting its next line.
+//! Tab completion: keywords, table and column names, dot commands. It also decides when Enter ends a statement instead of
+//! starting its next line.
 
 use rustyline::{
     Context, Helper, Highlighter, Hinter,
@@ -27,7 +27,7 @@ const KEYWORDS: [&str; 78] = [
 /// Keywords that a table's name follows.
 const BEFORE_TABLES: [&str; 4] = ["FROM", "JOIN", "INTO", "TABLE"];
 
-/// The names that can be completed, refreshed after every statement.
+/// The names for completion, refreshed after every statement.
 #[derive(Default, Helper, Highlighter, Hinter)]
 pub(crate) struct Names {
     /// Tables with their columns.
@@ -35,7 +35,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Where the word before the cursor starts, and what it could become.
+    /// The start of the word before the cursor, and its completions.
     fn candidates(&self, before: &str) -> (usize, Vec<String>) {
         if before.starts_with('.') {
             return self.dot_candidates(before);
@@ -61,7 +61,7 @@ impl Names {
             return (start, starting_with(word, tables));
         }
         if word.is_empty() {
-            // Everything would fit: nothing helps.
+            // Every name would fit, which does not help.
             return (start, Vec::new());
         }
         let columns = self.tables.iter().flat_map(|(_, columns)| columns);

@@ -1,8 +1,8 @@
-//! A table as the statement that would create it.
+//! Writes a table as the statement that would create it.
 
 use tierra::engine::{Replicas, TableSpec};
 
-/// The tier that a database is created with, where tables are that nothing is said of.
+/// The tier that every database is created with. It holds tables without another choice.
 const FIRST_TIER: &str = "far";
 
 /// The CREATE TABLE statement of `spec`, with copies in `replicas`, and a semicolon.

@@ -1,4 +1,4 @@
-//! The shell's own commands: those that begin with a dot.
+//! The shell's own commands, which begin with a dot.
 
 use super::super::format::Format;
 use clap::ValueEnum;
@@ -20,7 +20,7 @@ pub(crate) enum Dot {
     Quit,
 }
 
-/// Every command with what it takes and does.
+/// Every command with its arguments and its description.
 pub(crate) const COMMANDS: [(&str, &str, &str); 6] = [
     (
         ".tables",
@@ -43,7 +43,7 @@ pub(crate) const COMMANDS: [(&str, &str, &str); 6] = [
 ];
 
 impl Dot {
-    /// Understands a line that begins with a dot.
+    /// Parses a line that begins with a dot.
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
         let mut words = line.split_whitespace();
         let name = words.next().unwrap_or_default();
@@ -81,7 +81,7 @@ impl Dot {
     }
 }
 
-/// The table that the rest of a line names: as it is, with blanks in it or in quotes.
+/// The table name in the rest of a line: unquoted, possibly with blanks, or in quotes.
 fn table_name(rest: &str) -> Option<String> {
     let name = rest.trim().trim_end_matches(';').trim_end();
     let quoted = name
@@ -91,7 +91,7 @@ fn table_name(rest: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The command that somebody means who types `text`, as other shells have it.
+/// The command probably meant by `text`, as in other shells.
 pub(crate) fn meant(text: &str) -> Option<String> {
     let text = text.trim_end_matches(';').trim();
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));

@@ -1,4 +1,4 @@
-//! The shell on a terminal: line editing, history, completion. Errors are shown and forgotten.
+//! The shell on a terminal: line editing, history, completion. It continues after errors.
 
 use std::{
     env,
@@ -18,7 +18,7 @@ use crate::cli::{
     script::{Kind, pieces},
 };
 
-/// Statements that the history remembers.
+/// The most statements in the history.
 const HISTORY: usize = 10_000;
 
 /// Reads and runs statements until the user leaves.
@@ -30,11 +30,11 @@ pub(super) async fn run(shell: &mut Shell, temporary: bool) -> Result<(), Comman
         .build();
     let mut editor: Editor<Names, DefaultHistory> = Editor::with_config(config)?;
     editor.set_helper(Some(Names::default()));
-    // A warning that comes while a line is typed goes above it.
+    // A warning during input is printed above the input line.
     let printer = Arc::new(Mutex::new(editor.create_external_printer()?));
     let history = history_file();
     if let Some(file) = &history {
-        // The first time there is none.
+        // At the first start there is no history.
         let _ = editor.load_history(file);
     }
     eprintln!(
@@ -48,18 +48,18 @@ pub(super) async fn run(shell: &mut Shell, temporary: bool) -> Result<(), Comman
         if let Some(names) = editor.helper_mut() {
             names.tables = shell.session.tables_and_columns();
         }
-        // Blocks this thread; queries have ended by now, so nothing waits for it.
+        // It blocks this thread. Queries have ended by now, so nothing waits for it.
         let typing = printer.clone();
         log::print_with(Some(Box::new(move |line| {
             let mut printer = typing.lock().unwrap_or_else(PoisonError::into_inner);
-            // Where the terminal has gone the shell ends soon.
+            // If the terminal is gone, the shell ends soon.
             let _ = printer.print(line);
         })));
         let typed = editor.readline("tierra> ");
         log::print_with(None);
         let input = match typed {
             Ok(input) => input,
-            // Ctrl-C drops what was typed, Ctrl-D leaves.
+            // Ctrl-C discards the input, Ctrl-D leaves.
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(error.into()),
@@ -69,8 +69,7 @@ pub(super) async fn run(shell: &mut Shell, temporary: bool) -> Result<(), Comman
         }
         editor.add_history_entry(input.trim())?;
         if let Some(file) = &history {
-            // Written at once: a shell that is killed remembers too. Not being able to is no
-            // reason to stop working.
+            // Written immediately, so that a killed shell keeps its history. A failure is ignored.
             let _ = editor.append_history(file);
         }
         if run_input(shell, &input).await? == Next::Quit {
@@ -94,7 +93,7 @@ async fn run_input(shell: &mut Shell, input: &str) -> Result<Next, CommandError>
         match result {
             Ok(Next::Continue) => {}
             Ok(Next::Quit) => return Ok(Next::Quit),
-            // With the terminal gone there is nobody to go on for.
+            // Without the terminal there is no reason to continue.
             Err(CommandError::Output(error)) => return Err(CommandError::Output(error)),
             Err(error) => {
                 eprintln!("error: {}", printable_lines(&error.to_string()));

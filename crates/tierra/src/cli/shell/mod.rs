@@ -1,4 +1,4 @@
-//! `tierra sql`: an interactive shell on a terminal, a runner of scripts everywhere else.
+//! `tierra sql`: an interactive shell on a terminal, otherwise a runner of scripts.
 
 mod complete;
 mod ddl;
@@ -29,10 +29,10 @@ use super::{
 };
 use dot::Dot;
 
-/// What `tierra sql` takes.
+/// The arguments of `tierra sql`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Database directory; without one, a temporary database that is removed at the end
+    /// Database directory; by default a temporary database that is removed at the end
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
     /// Create the database if there is none
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
-    // Read before anything is opened: a missing script must not leave a new database behind.
+    // The script is read before anything is opened: a missing script must not leave a new database.
     let script = script(arguments)?;
     let mut temporary = None;
     let database = match &arguments.db {
@@ -91,7 +91,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
     result
 }
 
-/// The script to run and what errors call it; `None` asks for an interactive shell.
+/// The script to run and its name in errors; `None` for an interactive shell.
 fn script(arguments: &Arguments) -> Result<Option<(String, String)>, CommandError> {
     let standard_input = || -> Result<Option<(String, String)>, CommandError> {
         let mut text = String::new();
@@ -112,7 +112,7 @@ fn script(arguments: &Arguments) -> Result<Option<(String, String)>, CommandErro
     }
 }
 
-/// An open database and how its answers are shown.
+/// An open database, and the format of its answers.
 struct Shell {
     session: Session,
     database: Database,
@@ -122,7 +122,7 @@ struct Shell {
     timer: bool,
 }
 
-/// Whether to go on after a command.
+/// Whether to continue after a command.
 #[derive(PartialEq, Eq)]
 enum Next {
     Continue,
@@ -130,7 +130,7 @@ enum Next {
 }
 
 impl Shell {
-    /// Runs one statement and prints what it yields. Ctrl-C stops it.
+    /// Runs one statement and prints its result. Ctrl-C stops it.
     async fn statement(&self, sql: &str, out: &mut impl Write) -> Result<(), CommandError> {
         let start = Instant::now();
         let run = async {
@@ -157,7 +157,7 @@ impl Shell {
             None => error,
         })?;
         if self.timer {
-            // What was done comes before how long it took.
+            // The result is printed before its time.
             out.flush().map_err(CommandError::Output)?;
             eprintln!("{}", timing(rows, start, work));
         }

@@ -1,4 +1,4 @@
-//! A script from its first piece to its last, or to the first that fails.
+//! Runs a script up to its end or its first error.
 
 use std::io::{BufWriter, stdout};
 
@@ -8,7 +8,7 @@ use crate::cli::{
     script::{Kind, pieces},
 };
 
-/// Runs `script`, which errors call `name`.
+/// Runs `script`; `name` is its name in errors.
 pub(super) async fn run(shell: &mut Shell, name: &str, script: &str) -> Result<(), CommandError> {
     let mut out = BufWriter::new(stdout().lock());
     for piece in pieces(script) {
