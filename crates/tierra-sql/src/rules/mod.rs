@@ -9,7 +9,7 @@
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
 //! optimiser are skipped ([`constant_conditions`], [`distinct_sums`], [`known_aggregates`], [`tried`], [`window_orders`]), or
-//! corrected afterwards ([`sorted_inputs`], [`close_texts`], [`unasked_partitions`]).
+//! corrected afterwards ([`sorted_inputs`], [`close_texts`], [`top_groups`], [`unasked_partitions`]).
 
 mod arithmetic;
 mod assigned;
@@ -31,6 +31,7 @@ mod plan;
 mod set_operations;
 mod sorted_inputs;
 mod subquery;
+mod top_groups;
 mod tried;
 mod unasked_partitions;
 mod window_orders;
@@ -90,6 +91,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let optimizer = builder.physical_optimizers();
     let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
     rules.push(Arc::new(unasked_partitions::RULE));
+    rules.push(Arc::new(top_groups::RULE));
     rules.push(Arc::new(close_texts::RULE));
     builder
         .expr_planners()
