@@ -160,6 +160,7 @@ fn memory_stays_within_its_bound() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "unsorted values are refused there")]
 fn unsorted_strings_do_no_harm() {
     let mut strings: Vec<Bytes> = (0..1000_usize)
         .map(|i| vec![b'a' + (i * 7 % 3) as u8; i * 31 % 40])
