@@ -391,7 +391,7 @@ fn a_near_copy_answers_whatever_becomes_of_the_run_and_none_is_made_of_a_damaged
     let now = database.table("t").unwrap().snapshot().key_index();
     assert_eq!((now.runs, now.copied_bytes), (1, size.copied_bytes));
     drop((database, snapshot));
-    // The damage is found by whoever copies it, and what is made instead is copied.
+    // The job that copies it finds the damage; what is made instead is copied.
     let (_database, snapshot) = open();
     let made = snapshot.key_index();
     assert_eq!(

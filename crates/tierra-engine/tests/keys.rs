@@ -197,7 +197,7 @@ fn a_table_without_a_key_says_so() {
     assert!(matches!(error, LookupError::KeyShape { .. }), "{error}");
 }
 
-/// Whoever asks for a few keys of a large table that was just opened is answered by a scan; the index is built meanwhile.
+/// A lookup of a few keys in a large table that was just opened is answered by a scan; the index is built meanwhile.
 #[test]
 fn a_large_table_answers_before_its_index_is_built() {
     const ROWS: i64 = (1 << 20) + 5_000;

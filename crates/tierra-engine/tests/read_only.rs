@@ -135,7 +135,7 @@ fn a_user_who_may_not_write_can_read() {
     }
     mode(&db, 0o555);
     let before = content(&db);
-    // Whoever is allowed everything has another user do it.
+    // A process that is allowed everything runs it as another user.
     let exe = std::env::current_exe().unwrap();
     let runner = dir.path().join("runner");
     fs::copy(&exe, &runner).unwrap();

@@ -43,11 +43,11 @@ mod tests {
     #[test]
     fn a_copy_is_checked_and_made_anew_of_what_was_put_right() {
         let near = NearMemory::new(64);
-        let (checks, mends) = (Cell::new(0), Cell::new(0));
+        let (checks, repairs) = (Cell::new(0), Cell::new(0));
         // The first `wrong` copies fail their check.
         let copy = |bytes: &[u8], wrong| {
             checks.set(0);
-            mends.set(0);
+            repairs.set(0);
             let check = |copied: &[u8]| {
                 assert_eq!(copied, bytes);
                 checks.set(checks.get() + 1);
@@ -60,12 +60,12 @@ mod tests {
             let repair = || {
                 // A wrong copy takes no room.
                 assert_eq!(near.used(), 0);
-                mends.set(mends.get() + 1);
+                repairs.set(repairs.get() + 1);
                 Ok(())
             };
             let copied = checked_copy(&near, bytes, |_| true, check, repair);
             let is_there = copied.map(|copy| copy.is_some_and(|copy| **copy == *bytes));
-            (is_there, checks.get(), mends.get())
+            (is_there, checks.get(), repairs.get())
         };
         assert_eq!(copy(b"right", 0), (Ok(true), 1, 0));
         assert_eq!(copy(b"right then", 1), (Ok(true), 2, 1));

@@ -219,7 +219,7 @@ fn what_was_done_in_part_is_seen_by_who_watches() {
     assert_eq!(client.ask("DBSIZE"), keys, "all or none");
 }
 
-/// Whoever looks around (redis-cli --hotkeys, --bigkeys, exporters) does not make hot what they look at.
+/// A client that inspects keys (redis-cli --hotkeys, --bigkeys, exporters) does not make them hot.
 #[test]
 fn asking_about_a_key_is_no_use_of_it() {
     let server = Tierra::start("--maxmemory-policy allkeys-lfu --near-memory 1mb");

@@ -221,7 +221,7 @@ impl Redis {
         let process = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--unixsocket"])
             .arg(folder.path().join("redis.sock"))
-            // SORT ALPHA goes by the language of whoever starts it.
+            // SORT ALPHA goes by the language of the process that starts it.
             .env("LC_ALL", "C")
             .current_dir(folder.path())
             .stdout(Stdio::null())
