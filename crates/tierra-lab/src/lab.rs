@@ -171,6 +171,11 @@ impl Lab {
         Ok(path)
     }
 
+    /// A file that outlives this lab, on the ordinary file system.
+    pub fn lasting_file(&self, name: &str) -> PathBuf {
+        self.scratch.path().with_file_name(name)
+    }
+
     /// A new, empty folder on the ordinary file system, removed when the caller drops it.
     pub fn passing_folder(&self) -> Result<TempDir, LabError> {
         let parent = self.scratch.path();

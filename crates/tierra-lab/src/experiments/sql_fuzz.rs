@@ -1,19 +1,21 @@
 //! Experiment `sql-fuzz`: does Tierra answer random queries over random tables as DuckDB does, and equivalent queries alike?
 //!
 //! One query in ten runs over tables one of which has more than 200,000 rows. A difference is reduced and printed as a script;
-//! `--seed N` runs case N again.
+//! `--seed N` runs case N again. A full run that was
+//! ended early is continued by the next one of the same program.
 
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::dataset::TableFile;
 use crate::error::{Context, LabError};
 use crate::fuzz::{
-    Answer, CASES_OF_A_SET, Cell, Dialect, Difference, Fuzzer, Kind, Peer, Rows, Table, Tally,
-    case_number,
+    Answer, CASES_OF_A_SET, Cell, Dialect, Difference, Fuzzer, Journal, Kind, Peer, Rows, Table,
+    Tally, case_number,
 };
 use crate::lab::{Lab, SEED, ScaleOption, THREADS};
 use crate::peers::duckdb::DuckDb;
@@ -30,6 +32,8 @@ const LARGE_ONCE_IN: usize = 10;
 const OF_A_SET: [usize; 2] = [500, 2_500];
 /// The sizes in results, small first.
 const SIZES: [&str; 2] = ["up to 60 rows", "over 200,000 rows"];
+/// The file in which a run notes what it has done.
+const JOURNAL: &str = "tierra-sql-fuzz.journal";
 /// The share of queries allowed without a comparison, because Tierra or DuckDB does not answer them.
 const MOST_REFUSED: f64 = 0.02;
 
@@ -59,9 +63,7 @@ impl Experiment for SqlFuzz {
         if version == "absent" {
             println!("Queries are compared with themselves alone: Python has no module `duckdb`.");
         }
-        let start = Instant::now();
-        let tallies = run_all(lab, &work)?;
-        let elapsed_s = start.elapsed().as_secs_f64();
+        let (tallies, elapsed) = run_all(lab, &work)?;
         let total: u64 = tallies.iter().map(Tally::total).sum();
         let mut rows = Vec::new();
         for (size, tally) in SIZES.into_iter().zip(&tallies) {
@@ -73,7 +75,7 @@ impl Experiment for SqlFuzz {
                 .text("duckdb", version)
                 .count("queries", total)
                 .count("table_sets", tallies.iter().map(|tally| tally.sets).sum())
-                .number("queries_per_s", total as f64 / elapsed_s),
+                .number("elapsed_s", elapsed.as_secs_f64()),
             rows,
         })
     }
@@ -159,16 +161,41 @@ fn work(queries: usize) -> Vec<(u64, u64)> {
     work.into_iter().map(|(_, work)| work).collect()
 }
 
-/// Runs all work with one fuzzer per thread; returns the results for small and for large tables.
-fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<[Tally; 2], LabError> {
-    let next = AtomicUsize::new(0);
-    let tallies = Mutex::new([Tally::default(), Tally::default()]);
+/// Runs all work with one fuzzer per thread; returns the results for small and for large tables, and how long this run took. A full run
+/// goes on where the same program ended one early.
+fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<([Tally; 2], Duration), LabError> {
+    let start = Instant::now();
     let total: u64 = work.iter().map(|(_, count)| count).sum();
+    let mut tallies = [Tally::default(), Tally::default()];
+    let (mut journal, mut done) = (None, HashMap::new());
+    if lab.seed().is_none() && !lab.is_quick() {
+        let opened = Journal::open(&lab.lasting_file(JOURNAL), total)?;
+        (journal, done) = (Some(opened.0), opened.1);
+    }
     let bar = progress::bar("queries", total as usize);
+    let mut left = Vec::new();
+    for &(first, count) in work {
+        match done.remove(&first) {
+            Some(tally) => {
+                bar.inc(count);
+                tallies[is_large(first)].add(tally);
+            }
+            None => left.push((first, count)),
+        }
+    }
+    if left.len() < work.len() {
+        println!(
+            "An earlier run did {} of {} sets of tables.",
+            work.len() - left.len(),
+            work.len()
+        );
+    }
+    let next = AtomicUsize::new(0);
+    let so_far = Mutex::new((tallies, journal));
     let folder = lab.folder_in_memory()?;
     let worker = || -> Result<(), LabError> {
         let mut fuzzer = Fuzzer::new(lab.runtime(), Asked::start(), folder.path());
-        while let Some((first, count)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some((first, count)) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut tally = Tally::default();
             fuzzer.run(
                 *first,
@@ -177,15 +204,18 @@ fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<[Tally; 2], LabError> {
                 &mut |difference: &Difference| println!("{}", difference.script),
             )?;
             bar.inc(*count);
-            let mut all = tallies.lock().expect("no thread panics with it");
-            all[usize::from(first / CASES_OF_A_SET % 2 == 1)].add(tally);
-            let found: usize = all.iter().map(|tally| tally.differences.len()).sum();
+            let (tallies, journal) = &mut *so_far.lock().expect("no thread panics with it");
+            if let Some(journal) = journal {
+                journal.note(*first, &tally)?;
+            }
+            tallies[is_large(*first)].add(tally);
+            let found: usize = tallies.iter().map(|tally| tally.differences.len()).sum();
             bar.set_message(format!("{found} differ"));
         }
         Ok(())
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..THREADS.min(work.len()))
+        let workers: Vec<_> = (0..THREADS.min(left.len()))
             .map(|_| scope.spawn(worker))
             .collect();
         let done = workers.into_iter().map(|worker| {
@@ -196,7 +226,16 @@ fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<[Tally; 2], LabError> {
         done.collect::<Result<(), LabError>>()
     })?;
     bar.finish_and_clear();
-    Ok(tallies.into_inner().expect("no thread panicked with it"))
+    let (tallies, journal) = so_far.into_inner().expect("no thread panicked with it");
+    if let Some(journal) = journal {
+        journal.finish();
+    }
+    Ok((tallies, start.elapsed()))
+}
+
+/// Whether a case is over large tables, as an index of small and large.
+fn is_large(case: u64) -> usize {
+    usize::from(case / CASES_OF_A_SET % 2 == 1)
 }
 
 fn rows_of(size: &str, tally: &Tally) -> Vec<Row> {

@@ -4,6 +4,8 @@
 //! with its negation, and with an unknown one (Rigger and Su, Finding Bugs in Database Systems via Query Partitioning, 2020).
 //! And the rows that a filter passes are those for which the condition in the select list is true.
 
+use serde::{Deserialize, Serialize};
+
 use super::choices::Choices;
 use super::grammar::{Grammar, Limits};
 use super::sql::{Dialect, Sql, sql};
@@ -38,7 +40,7 @@ pub(crate) enum Right {
 }
 
 /// The kind of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kind {
     /// A query with the peer's answer.
     Peer,

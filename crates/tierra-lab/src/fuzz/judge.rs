@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::case::{Case, Kind, Right};
 use super::cells::{Cell, Rows, difference, without_repeats};
 use super::engine::{Answer, NO_ANSWER};
@@ -47,7 +49,7 @@ impl What {
 }
 
 /// A reduced case with a difference.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Difference {
     /// Its number.
     pub case: u64,
@@ -60,7 +62,7 @@ pub struct Difference {
 }
 
 /// Numbers of queries by verdict.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// All.
     pub queries: u64,
@@ -73,7 +75,7 @@ pub struct Counts {
 }
 
 /// The verdicts on many cases.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Sets of tables.
     pub sets: u64,
