@@ -29,7 +29,7 @@ impl DatabaseId {
 
 /// The directory that pools outside of it belong to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HomeDirectory {
+pub(crate) struct DirectoryIdentity {
     pub(crate) device: u64,
     pub(crate) inode: u64,
     /// Its path when this was written, for messages: directories are renamed.
@@ -48,7 +48,7 @@ pub(crate) struct Manifest {
     /// The last commit that it includes. Commits in logs beyond it have greater numbers, without a gap.
     pub(crate) commit: u64,
     pub(crate) database: DatabaseId,
-    pub(crate) home: HomeDirectory,
+    pub(crate) home: DirectoryIdentity,
     /// Never reused, so that an extent's owner stays unambiguous.
     pub(crate) next_table_id: u64,
     pub(crate) next_extent_id: u64,

@@ -24,8 +24,8 @@ mod tests;
 pub(crate) use codec::COUNTER_END;
 pub use entries::SEGMENT_ROWS;
 pub(crate) use entries::{
-    ChunkPlace, ColumnId, CopyEntry, DatabaseId, DictionaryEntry, ExtentEntry, ExtentId,
-    HomeDirectory, LogEntry, Manifest, PartEntry, RunEntry, SegmentEntry, StoredRange, TableEntry,
+    ChunkPlace, ColumnId, CopyEntry, DatabaseId, DictionaryEntry, DirectoryIdentity, ExtentEntry,
+    ExtentId, LogEntry, Manifest, PartEntry, RunEntry, SegmentEntry, StoredRange, TableEntry,
     TailEntry, TierEntry, lineage_mark,
 };
 pub use error::ManifestError;

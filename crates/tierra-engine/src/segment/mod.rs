@@ -148,10 +148,12 @@ impl Segment {
         spec: &TableSpec,
         near: &NearMemory,
     ) -> Result<Arc<Self>, StorageError> {
-        let wish = |column: &usize| spec.columns[*column].near;
+        let preference = |column: &usize| spec.columns[*column].near;
         let columns = 0..spec.columns.len();
-        let asked_for = columns.clone().filter(|column| wish(column) == Some(true));
-        let others = columns.filter(|column| wish(column).is_none());
+        let asked_for = columns
+            .clone()
+            .filter(|column| preference(column) == Some(true));
+        let others = columns.filter(|column| preference(column).is_none());
         let mut copies = Vec::new();
         for column in asked_for.chain(others) {
             if let Some(copy) = self.near_copy(spec, column, near, |_| true)? {

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_ends_with_its_holder_whoever_else_has_the_descriptor() {
+    fn a_lock_ends_with_its_holder_although_others_have_the_descriptor() {
         let dir = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::acquire(dir.path()).unwrap();
         let inherited = lock.file.as_ref().unwrap().try_clone().unwrap();

@@ -171,11 +171,11 @@ impl<'v> Object<'v> {
     }
 
     /// The placement requested for it: that of its column, also for an index.
-    pub(crate) fn wish(&self, spec: &TableSpec) -> Option<bool> {
+    pub(crate) fn near_preference(&self, spec: &TableSpec) -> Option<bool> {
         match self {
             Self::Chunk(_, column) => spec.columns[*column].near,
             Self::Part(part) => spec.columns[part.column()].near,
-            Self::Run(_) => key_wish(spec),
+            Self::Run(_) => key_near_preference(spec),
         }
     }
 
@@ -185,7 +185,7 @@ impl<'v> Object<'v> {
             bytes: NearMemory::taken_by(self.stored_bytes()),
             saved,
             is_near: self.near().is_some(),
-            wish: self.wish(spec),
+            preference: self.near_preference(spec),
         }
     }
 
@@ -235,9 +235,9 @@ pub(crate) enum CopyError {
 }
 
 /// The placement requested for the key index: if any key column is never near, the whole index stays far.
-fn key_wish(spec: &TableSpec) -> Option<bool> {
-    let wishes = spec.primary_key.iter().map(|at| spec.columns[*at].near);
-    wishes.fold(None, |all, one| match (all, one) {
+fn key_near_preference(spec: &TableSpec) -> Option<bool> {
+    let preferences = spec.primary_key.iter().map(|at| spec.columns[*at].near);
+    preferences.fold(None, |all, one| match (all, one) {
         (Some(false), _) | (_, Some(false)) => Some(false),
         (Some(true), _) | (_, Some(true)) => Some(true),
         (None, None) => None,

@@ -248,7 +248,7 @@ mod tests {
     /// Ten thousand clients wait for one key, and for one of their own: each that goes costs steps in trees, or this would take
     /// minutes.
     #[test]
-    fn who_began_to_wait_first_is_first_whoever_goes() {
+    fn the_first_to_wait_is_served_first_when_others_leave() {
         const CLIENTS: u64 = 10_000;
         let mut blocked = Blocked::default();
         let mut clients: Vec<Client> = (0..CLIENTS).map(client).collect();

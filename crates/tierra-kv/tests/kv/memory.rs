@@ -257,7 +257,7 @@ fn asking_about_a_key_is_no_use_of_it() {
 }
 
 #[test]
-fn keys_are_counted_as_expired_whoever_notices() {
+fn expired_keys_are_counted_however_they_are_found() {
     let server = Tierra::start("--hz 1");
     let mut client = server.connect();
     for at in 0..20 {

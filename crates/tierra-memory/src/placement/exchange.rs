@@ -17,7 +17,7 @@
 //! demoted object returns after a quarter of a minute, or if there is free room; other sets do not wait. Phases as short as a
 //! moment move nothing.
 //!
-//! Invariant: promoted objects fit into what is free plus what is demoted; wishes to be near, or never near, are kept; if all
+//! Invariant: promoted objects fit into what is free plus what is demoted; preferences to be near, or never near, are kept; if all
 //! objects are used alike nothing moves.
 
 use super::costs::Costs;
@@ -34,7 +34,7 @@ pub struct Candidate {
     /// Whether it has one.
     pub is_near: bool,
     /// Whether it was asked to be near as long as there is room (`true`), or never (`false`).
-    pub wish: Option<bool>,
+    pub preference: Option<bool>,
 }
 
 /// An object to promote, and those to demote for it: indexes of candidates.
@@ -64,7 +64,7 @@ pub fn exchanges(candidates: &[Candidate], free_bytes: u64, costs: &Costs) -> Ve
         .collect();
     let per_byte = |at: &usize| expected_ns[*at] / candidates[*at].bytes.max(1) as f64;
     let copy_ns = |of: &Candidate| lines(of) * costs.copied_ns * MIN_PAYBACK;
-    let wants = |at: &usize| match (candidates[*at].is_near, candidates[*at].wish) {
+    let wants = |at: &usize| match (candidates[*at].is_near, candidates[*at].preference) {
         (true, _) | (_, Some(false)) => false,
         (_, Some(true)) => true,
         (_, None) => expected_ns[*at] > 0.0 && expected_ns[*at] >= copy_ns(&candidates[*at]),
@@ -74,7 +74,7 @@ pub fn exchanges(candidates: &[Candidate], free_bytes: u64, costs: &Costs) -> Ve
     if to_promote.is_empty() {
         return Vec::new();
     }
-    let is_pinned = |at: usize| candidates[at].wish == Some(true);
+    let is_pinned = |at: usize| candidates[at].preference == Some(true);
     to_promote.sort_by(|a, b| {
         let hotter = per_byte(b).total_cmp(&per_byte(a));
         is_pinned(*b).cmp(&is_pinned(*a)).then(hotter)
@@ -162,7 +162,7 @@ mod tests {
     };
 
     /// A thousand lines, which are read as ever.
-    fn object(saved_ns: f64, is_near: bool, wish: Option<bool>) -> Candidate {
+    fn object(saved_ns: f64, is_near: bool, preference: Option<bool>) -> Candidate {
         Candidate {
             bytes: 64_000,
             saved: Saved {
@@ -172,7 +172,7 @@ mod tests {
                 is_cooling_down: false,
             },
             is_near,
-            wish,
+            preference,
         }
     }
 
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_kept() {
+    fn preferences_are_kept() {
         let objects = [
             object(0.0, true, Some(true)),
             object(1e9, false, Some(false)),
@@ -263,10 +263,10 @@ mod tests {
         objects[1].saved.is_cooling_down = true;
         assert_eq!(exchanges(&objects, 0, &COSTS), []);
         assert_eq!(exchanges(&objects, 64_000, &COSTS), [near(1, &[])]);
-        objects[1].wish = Some(true);
+        objects[1].preference = Some(true);
         assert_eq!(exchanges(&objects, 0, &COSTS), [near(1, &[0])]);
         // However many rest, others come.
-        objects[1].wish = None;
+        objects[1].preference = None;
         let mut many = vec![objects[1]; 2 * MAX_REJECTED];
         many.extend([object(0.0, true, None), object(1e8, false, None)]);
         let expected = [near(2 * MAX_REJECTED + 1, &[2 * MAX_REJECTED])];

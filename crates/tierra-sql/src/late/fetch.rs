@@ -19,7 +19,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{Stream, StreamExt};
 use tierra_engine::RowId;
 
-use super::narrow::{Narrowed, Place};
+use super::narrow::{ColumnSource, Narrowed};
 use super::origin::{Origin, properties};
 use super::{LookupWork, RowReader};
 
@@ -55,8 +55,8 @@ impl FetchExec {
     pub(super) fn new(narrowed: Narrowed, schema: SchemaRef) -> Result<Self> {
         let mut wanted: Vec<Vec<usize>> = vec![Vec::new(); narrowed.sources.len()];
         let output = narrowed.columns.iter().map(|place| match *place {
-            Place::Early(at) => Origin::Input(at),
-            Place::Late { source, column } => {
+            ColumnSource::Early(at) => Origin::Input(at),
+            ColumnSource::Late { source, column } => {
                 let wanted = &mut wanted[source];
                 let known = wanted.iter().position(|other| *other == column);
                 let column = known.unwrap_or_else(|| {

@@ -33,9 +33,9 @@ use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceCh
 use super::RowSource;
 use crate::scan::TierraScanExec;
 
-/// The place of a column of the original plan.
+/// Where a column of the original plan comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ColumnSource {
     /// A column of the narrowed plan.
     Early(usize),
     /// The column `column` of the rows of `sources[source]`.
@@ -55,7 +55,7 @@ pub(super) struct Carried {
 pub(super) struct Narrowed {
     pub(super) plan: Arc<dyn ExecutionPlan>,
     /// One for each column of the original plan.
-    pub(super) columns: Vec<Place>,
+    pub(super) columns: Vec<ColumnSource>,
     /// Empty if the plan is unchanged.
     pub(super) sources: Vec<Carried>,
 }
@@ -64,7 +64,7 @@ impl Narrowed {
     fn unchanged(plan: &Arc<dyn ExecutionPlan>) -> Self {
         Self {
             plan: Arc::clone(plan),
-            columns: (0..width(plan)).map(Place::Early).collect(),
+            columns: (0..width(plan)).map(ColumnSource::Early).collect(),
             sources: Vec::new(),
         }
     }
@@ -76,8 +76,10 @@ impl Narrowed {
     /// The narrowed plan's index of the original column `column`, which must have been wanted.
     fn early(&self, column: usize) -> Result<usize> {
         match self.columns[column] {
-            Place::Early(at) => Ok(at),
-            Place::Late { .. } => internal_err!("column {column} is read before it is fetched"),
+            ColumnSource::Early(at) => Ok(at),
+            ColumnSource::Late { .. } => {
+                internal_err!("column {column} is read before it is fetched")
+            }
         }
     }
 
@@ -248,9 +250,9 @@ fn narrow_scan(
     for (column, wanted) in projection.iter().zip(wanted) {
         columns.push(if *wanted {
             kept.push(*column);
-            Place::Early(kept.len() - 1)
+            ColumnSource::Early(kept.len() - 1)
         } else {
-            Place::Late {
+            ColumnSource::Late {
                 source: 0,
                 column: *column,
             }
@@ -329,12 +331,12 @@ fn narrow_projection(
     let mut columns = Vec::with_capacity(wanted.len());
     for computed in projection.expr() {
         if let Some(column) = computed.expr.downcast_ref::<Column>()
-            && let late @ Place::Late { .. } = child.columns[column.index()]
+            && let late @ ColumnSource::Late { .. } = child.columns[column.index()]
         {
             columns.push(late);
             continue;
         }
-        columns.push(Place::Early(exprs.len()));
+        columns.push(ColumnSource::Early(exprs.len()));
         exprs.push(ProjectionExpr {
             expr: child.rewrite(&computed.expr)?,
             alias: computed.alias.clone(),
@@ -475,19 +477,19 @@ fn rewrite_filter(filter: &JoinFilter, children: &[Narrowed; 2]) -> Result<JoinF
 struct Yielded {
     /// Of all columns of the narrowed inputs, concatenated, those that are passed on.
     projection: Vec<usize>,
-    columns: Vec<Place>,
+    columns: Vec<ColumnSource>,
     sources: Vec<Carried>,
 }
 
 impl Yielded {
     /// Adds the next column. Its input follows inputs with this many columns and sources.
-    fn push(&mut self, place: Place, columns_before: usize, sources_before: usize) {
+    fn push(&mut self, place: ColumnSource, columns_before: usize, sources_before: usize) {
         self.columns.push(match place {
-            Place::Early(at) => {
+            ColumnSource::Early(at) => {
                 self.projection.push(columns_before + at);
-                Place::Early(self.projection.len() - 1)
+                ColumnSource::Early(self.projection.len() - 1)
             }
-            Place::Late { source, column } => Place::Late {
+            ColumnSource::Late { source, column } => ColumnSource::Late {
                 source: sources_before + source,
                 column,
             },

@@ -8,14 +8,14 @@ use super::status::Status;
 
 /// A position in a script.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ScriptPosition {
     /// The file, or the option that gave the script.
     pub(crate) script: String,
     /// The line, from 1.
     pub(crate) line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ScriptPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.script, self.line)
     }
@@ -31,7 +31,7 @@ pub(crate) enum CommandError {
     #[error("{place}: {source}")]
     InScript {
         /// Where the statement begins.
-        place: Place,
+        place: ScriptPosition,
         /// What went wrong.
         source: Box<CommandError>,
     },

@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tierra::printable_lines;
 
-use error::{CommandError, Place};
+use error::{CommandError, ScriptPosition};
 use status::Status;
 
 /// A database for machines with near and far memory.

@@ -183,7 +183,7 @@ fn told(found: Vec<FoundPool>) -> Result<Vec<FoundPool>, OpenError> {
 /// Rejects unreadable pools outside of the directory, unless the newest manifest of the others belongs to this directory.
 fn check_outside(
     home: &Home,
-    here: &directory::HomeDirectory,
+    here: &directory::DirectoryIdentity,
     found: &[FoundPool],
 ) -> Result<(), OpenError> {
     let manifest = |found: &FoundPool| {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
 
 use crate::error::OpenError;
-use crate::manifest::{DatabaseId, HomeDirectory, Manifest};
+use crate::manifest::{DatabaseId, DirectoryIdentity, Manifest};
 use crate::storage::directory::{self, DirectoryFile, Home, State, TierLine, TierState};
 use crate::storage::extent::Owner;
 use crate::storage::options::DatabaseOptions;
@@ -135,7 +135,7 @@ pub(super) fn unreadable(home: &Home, pool: &Pool, source: OpenError) -> OpenErr
 /// Checks that the database may use a pool with this manifest.
 pub(super) fn check_owner(
     home: &Home,
-    here: &HomeDirectory,
+    here: &DirectoryIdentity,
     found: &FoundPool,
     manifest: &Manifest,
 ) -> Result<(), OpenError> {
@@ -155,9 +155,9 @@ pub(super) fn check_owner(
 /// Checks that the database may use a pool that belongs to that directory.
 pub(super) fn check_home(
     home: &Home,
-    here: &HomeDirectory,
+    here: &DirectoryIdentity,
     found: &FoundPool,
-    its: &HomeDirectory,
+    its: &DirectoryIdentity,
 ) -> Result<(), OpenError> {
     if found.is_inside || found.state == TierState::Taken || directory::is_same(its, here) {
         return Ok(());
@@ -178,7 +178,7 @@ pub(crate) fn home_of_pool(
     home: &Home,
     tier: &TierLine,
     options: &DatabaseOptions,
-) -> Result<Option<HomeDirectory>, OpenError> {
+) -> Result<Option<DirectoryIdentity>, OpenError> {
     let options = PoolOptions {
         read_only: true,
         machine: options.machine.clone(),
@@ -204,7 +204,7 @@ pub(crate) fn home_of_pool(
 }
 
 /// Whether a directory still exists at its path.
-pub(crate) fn is_there(home: &HomeDirectory) -> bool {
+pub(crate) fn is_there(home: &DirectoryIdentity) -> bool {
     directory::home_of(&home.path).is_ok_and(|found| directory::is_same(&found, home))
 }
 

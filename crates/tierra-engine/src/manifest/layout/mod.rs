@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use super::codec::{Decoder, Encoder};
 use super::{
-    ColumnId, CopyEntry, DatabaseId, ExtentEntry, ExtentId, HomeDirectory, Manifest, ManifestError,
-    TableEntry, TierEntry,
+    ColumnId, CopyEntry, DatabaseId, DirectoryIdentity, ExtentEntry, ExtentId, Manifest,
+    ManifestError, TableEntry, TierEntry,
 };
 use crate::spec::replicas::{COPIES_MOST, ReplicaPlacement, TIERS_MOST, TierId};
 use spec::{ColumnPositions, decode_encoding, encode_encoding};
@@ -96,7 +96,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Manifest, ManifestError> {
     let commit = input.counter()?;
     input.none("open transactions")?;
     let database = DatabaseId(input.u128()?);
-    let home = HomeDirectory {
+    let home = DirectoryIdentity {
         device: input.u64()?,
         inode: input.u64()?,
         path: OsStr::from_bytes(input.bytes()?).into(),

@@ -30,7 +30,7 @@ use tierra_memory::{Pool, PoolError, PoolOptions};
 pub(crate) use self::file::{DirectoryFile, State, TierLine, TierState};
 use self::file::{Fault, is_path};
 use crate::error::OpenError;
-pub(crate) use crate::manifest::HomeDirectory;
+pub(crate) use crate::manifest::DirectoryIdentity;
 use crate::storage::options::DatabaseOptions;
 
 const CONFIG_FILE: &str = "tierra.toml";
@@ -84,9 +84,9 @@ pub(crate) fn is_tier_name(name: &str) -> bool {
 }
 
 /// Identifies a directory by device and inode.
-pub(crate) fn home_of(dir: &Path) -> io::Result<HomeDirectory> {
+pub(crate) fn home_of(dir: &Path) -> io::Result<DirectoryIdentity> {
     let metadata = fs::metadata(dir)?;
-    Ok(HomeDirectory {
+    Ok(DirectoryIdentity {
         device: metadata.dev(),
         inode: metadata.ino(),
         path: fs::canonicalize(dir)?,
@@ -94,7 +94,7 @@ pub(crate) fn home_of(dir: &Path) -> io::Result<HomeDirectory> {
 }
 
 /// Whether both are the same directory, regardless of the path.
-pub(crate) fn is_same(one: &HomeDirectory, other: &HomeDirectory) -> bool {
+pub(crate) fn is_same(one: &DirectoryIdentity, other: &DirectoryIdentity) -> bool {
     (one.device, one.inode) == (other.device, other.inode)
 }
 
@@ -232,7 +232,7 @@ impl Home {
     }
 
     /// Rewrites the directory file or its copy if it differs.
-    pub(crate) fn restore_twin(&self) {
+    pub(crate) fn restore_both_files(&self) {
         let bytes = self.file.encode();
         for name in FILES {
             let is_right = self.directory.read(name).is_ok_and(|found| found == bytes);

@@ -235,7 +235,7 @@ impl Rounds {
                 && let ObjectName::Chunk { place, .. } = object.name()
                 && self.unreadable.contains(&place)
             {
-                candidate.wish = Some(false);
+                candidate.preference = Some(false);
             }
             near_bytes += if candidate.is_near {
                 candidate.bytes

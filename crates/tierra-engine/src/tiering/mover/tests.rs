@@ -198,9 +198,9 @@ fn rows_that_are_looked_up_bring_their_columns_near_and_what_went_rests() {
 }
 
 #[test]
-fn wishes_come_first_and_a_snapshot_that_reads_a_copy_keeps_its_room() {
+fn preferences_come_first_and_a_snapshot_that_reads_a_copy_keeps_its_room() {
     let dir = tempfile::tempdir().unwrap();
-    let wish = |column| ColumnSpec {
+    let preference = |column| ColumnSpec {
         near: match column {
             0 => Some(false),
             1 => Some(true),
@@ -208,7 +208,7 @@ fn wishes_come_first_and_a_snapshot_that_reads_a_copy_keeps_its_room() {
         },
         ..plain(column)
     };
-    let mut moved = Moved::new(&dir, 11, wish);
+    let mut moved = Moved::new(&dir, 11, preference);
     let table = moved.table.clone();
     let _held = table.storage().held_by_test.lock().unwrap();
     // The first copies occupy room that later segments' columns request.

@@ -91,7 +91,7 @@ impl Writer {
         let current = table.current();
         let wants = |object: &Object<'_>| {
             let is_chunk = matches!(object, Object::Chunk(..));
-            !is_chunk && object.wish(table.spec()) != Some(false)
+            !is_chunk && object.near_preference(table.spec()) != Some(false)
         };
         let indexes = objects::objects(&current).filter(wants);
         let indexes: Vec<_> = indexes.map(|object| object.name()).collect();

@@ -28,7 +28,7 @@ use crate::table::version::TableVersion;
 const ROUND_BYTES: u64 = 256 << 20;
 
 /// An extent of a table, and the tiers it should have copies in.
-struct Wish {
+struct DesiredPlacement {
     extent: ExtentId,
     placement: Vec<TierId>,
 }
@@ -71,27 +71,30 @@ impl Writer {
             return Ok(());
         }
         let mut entry = self.entry(table)?;
-        let changes = |wish: &Wish| {
-            let extent = self.published.extent(wish.extent);
+        let changes = |desired: &DesiredPlacement| {
+            let extent = self.published.extent(desired.extent);
             let extent = extent.filter(|extent| matches!(extent.owner(), Owner::Log(_)));
-            extent.is_some_and(|extent| self.changes(extent, wish))
+            extent.is_some_and(|extent| self.changes(extent, desired))
         };
-        if wishes(&entry, &table.placement()).iter().any(changes) {
+        if desired_placements(&entry, &table.placement())
+            .iter()
+            .any(changes)
+        {
             // Afterwards its records are right in all copies, or in a segment.
             self.check_log(table, true)?;
             entry = self.entry(table)?;
         }
-        let wishes = wishes(&entry, &table.placement());
+        let desired = desired_placements(&entry, &table.placement());
         let mut changed: Vec<Arc<OwnedExtent>> = Vec::new();
         let mut copied_bytes = 0;
-        for wish in wishes {
+        for desired in desired {
             if self.storage.is_closing() {
                 return Err(StorageError::Closed);
             }
-            let Some(extent) = self.published.extent(wish.extent).cloned() else {
+            let Some(extent) = self.published.extent(desired.extent).cloned() else {
                 continue;
             };
-            let Some((healed, copied)) = self.heal_extent(&extent, &wish)? else {
+            let Some((healed, copied)) = self.heal_extent(&extent, &desired)? else {
                 continue;
             };
             changed.push(healed);
@@ -145,9 +148,9 @@ impl Writer {
     }
 
     /// Whether an extent's copies differ from its placement.
-    fn changes(&self, extent: &OwnedExtent, wish: &Wish) -> bool {
+    fn changes(&self, extent: &OwnedExtent, desired: &DesiredPlacement) -> bool {
         let tiers = self.storage.tiers();
-        let placement = tiers.open_among(&wish.placement);
+        let placement = tiers.open_among(&desired.placement);
         let there = extent.copies().iter().map(|copy| copy.tier());
         let mut elsewhere = extent.elsewhere().iter();
         let has_all = there.clone().count() == placement.len()
@@ -155,23 +158,23 @@ impl Writer {
                 .iter()
                 .all(|tier| there.clone().any(|id| id == tier.id));
         let has_first = extent.first().tier() == placement[0].id;
-        !has_all || !has_first || elsewhere.any(|copy| !wish.placement.contains(&copy.tier))
+        !has_all || !has_first || elsewhere.any(|copy| !desired.placement.contains(&copy.tier))
     }
 
     /// The extent with the copies that it should have, and the bytes copied; `None` if it has them.
     fn heal_extent(
         &self,
         extent: &Arc<OwnedExtent>,
-        wish: &Wish,
+        desired: &DesiredPlacement,
     ) -> Result<Option<(Arc<OwnedExtent>, u64)>, StorageError> {
-        if !self.changes(extent, wish) {
+        if !self.changes(extent, desired) {
             return Ok(None);
         }
         let tiers = self.storage.tiers();
-        let placement = tiers.open_among(&wish.placement);
+        let placement = tiers.open_among(&desired.placement);
         let elsewhere = extent.elsewhere().iter();
         let elsewhere: Vec<_> = elsewhere
-            .filter(|copy| wish.placement.contains(&copy.tier))
+            .filter(|copy| desired.placement.contains(&copy.tier))
             .copied()
             .collect();
         let is_kept = |copy: &Arc<ExtentCopy>| placement.iter().any(|tier| tier.id == copy.tier());
@@ -331,11 +334,11 @@ fn whole_copy(extent: &OwnedExtent) -> Result<&Arc<ExtentCopy>, PoolError> {
 }
 
 /// All extents of a table, each once, and the tiers for their copies.
-fn wishes(entry: &TableEntry, placement: &ReplicaPlacement) -> Vec<Wish> {
-    let mut wishes: Vec<Wish> = Vec::new();
+fn desired_placements(entry: &TableEntry, placement: &ReplicaPlacement) -> Vec<DesiredPlacement> {
+    let mut desired: Vec<DesiredPlacement> = Vec::new();
     let everywhere = placement.everywhere();
-    let mut wish = |extent, placement: &[TierId]| {
-        wishes.push(Wish {
+    let mut desire = |extent, placement: &[TierId]| {
+        desired.push(DesiredPlacement {
             extent,
             placement: placement.to_vec(),
         });
@@ -356,25 +359,25 @@ fn wishes(entry: &TableEntry, placement: &ReplicaPlacement) -> Vec<Wish> {
                     }
                 }
             }
-            wish(*extent, &union);
+            desire(*extent, &union);
         }
     }
     for dictionary in entry.dictionaries.iter().flatten() {
         for image in std::iter::once(&dictionary.main).chain(&dictionary.deltas) {
-            wish(image.extent, &everywhere);
+            desire(image.extent, &everywhere);
         }
     }
     for part in &entry.parts {
         let placement = placement.of_column(part.column as usize);
-        wish(part.extent, placement);
+        desire(part.extent, placement);
     }
     for run in &entry.runs {
-        wish(run.extent, placement.of_column(entry.spec.primary_key[0]));
+        desire(run.extent, placement.of_column(entry.spec.primary_key[0]));
     }
     for log in &entry.tail.logs {
-        wish(log.extent, &everywhere);
+        desire(log.extent, &everywhere);
     }
-    wishes.sort_by_key(|wish| wish.extent);
-    wishes.dedup_by_key(|wish| wish.extent);
-    wishes
+    desired.sort_by_key(|desired| desired.extent);
+    desired.dedup_by_key(|desired| desired.extent);
+    desired
 }

@@ -124,7 +124,7 @@ impl Writer {
         let mut expected = home.file().clone();
         next(&mut expected);
         if expected == *home.file() {
-            home.restore_twin();
+            home.restore_both_files();
             return Ok(());
         }
         let changed = home.change(next);

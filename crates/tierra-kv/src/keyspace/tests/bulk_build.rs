@@ -127,7 +127,7 @@ fn large_values_are_unlinked_at_once_and_freed_later() {
 }
 
 #[test]
-fn whoever_meets_a_large_value_that_has_expired_does_not_free_it() {
+fn reading_an_expired_large_value_does_not_free_it() {
     let mut keyspace = Keyspace::new(&Options {
         far_tables: true,
         ..Options::default()

@@ -57,7 +57,7 @@ impl Rounds {
             bytes: BYTES,
             saved: uses.settle(Duration::from_secs(1), &COSTS),
             is_near: *is_near,
-            wish: None,
+            preference: None,
         });
         let candidates: Vec<_> = candidates.collect();
         let exchanges = exchanges(&candidates, 0, &COSTS);

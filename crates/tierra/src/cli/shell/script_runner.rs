@@ -4,7 +4,7 @@ use std::io::{BufWriter, stdout};
 
 use super::{Next, Shell};
 use crate::cli::{
-    CommandError, Place,
+    CommandError, ScriptPosition,
     script::{Kind, pieces},
 };
 
@@ -21,7 +21,7 @@ pub(super) async fn run(shell: &mut Shell, name: &str, script: &str) -> Result<(
                 .map(|()| Next::Continue),
         };
         let next = result.map_err(|source| CommandError::InScript {
-            place: Place {
+            place: ScriptPosition {
                 script: name.to_owned(),
                 line: piece.line,
             },
