@@ -9,10 +9,10 @@ use tierra_memory::emulation::{self, FarMemory};
 
 use crate::error::{Context, LabError};
 
-/// Everything that lookups load is far.
+/// Everything that lookups load is far, and the one thread that looks up has all the bandwidth, as in the paper.
 const OPTANE: FarMemory = FarMemory {
     everywhere: true,
-    ..FarMemory::OPTANE
+    ..FarMemory::OPTANE.whole()
 };
 
 /// The kind of memory.

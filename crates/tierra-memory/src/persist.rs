@@ -73,7 +73,7 @@ pub fn persist(bytes: &[u8]) {
 /// If the lengths differ.
 pub fn copy_nontemporal(to: &mut [u8], from: &[u8]) {
     let reading = emulation::begin_read(from);
-    emulation::flushed(to.as_ptr(), to.len());
+    emulation::streamed(to.as_ptr(), to.len());
     arch::copy_nontemporal(to, from);
     emulation::fenced();
     drop(reading);

@@ -108,7 +108,7 @@ impl Segments {
     pub(super) fn wrote(&self, number: usize, groups: Range<usize>) {
         if self.far.is_some() {
             let groups = &self.groups(number)[groups];
-            drop(emulation::begin_write(
+            drop(emulation::begin_store(
                 groups.as_ptr().cast(),
                 size_of_val(groups),
             ));

@@ -381,7 +381,7 @@ impl Heap {
                 .memory
                 .bytes(ObjectAddress::from_number(record), at + bytes);
             drop(self.writing.take());
-            let writing = emulation::begin_write(all[at..].as_ptr(), bytes);
+            let writing = emulation::begin_store(all[at..].as_ptr(), bytes);
             self.writing.set(Some(writing));
         }
     }

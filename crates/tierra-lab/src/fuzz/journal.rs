@@ -113,10 +113,9 @@ mod tests {
     use super::*;
 
     fn tally(sets: u64) -> Tally {
-        Tally {
-            sets,
-            ..Tally::default()
-        }
+        let mut tally = Tally::default();
+        tally.sets += sets;
+        tally
     }
 
     #[test]

@@ -17,6 +17,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::FarMemory;
+use super::misses::Lines;
 use crate::{LINE_BYTES, arch};
 
 const WAYS: usize = 4;
@@ -81,57 +82,107 @@ fn neighbours(sets: &[Sets], line: u64) -> Option<Neighbours<'_>> {
     })
 }
 
-/// Fetches the sets of the lines from `first` to `last`, which will be touched soon.
-pub(super) fn prepare(sets: &[Sets], first: u64, last: u64) {
-    for line in (first..=last | (NEIGHBOURS as u64 - 1)).step_by(NEIGHBOURS) {
-        if let Some(neighbours) = neighbours(sets, line) {
+/// Fetches the sets of lines that will be touched soon.
+pub(super) fn prepare(sets: &[Sets], lines: Lines) {
+    for_eights(lines, |eight| {
+        if let Some(neighbours) = neighbours(sets, eight.first) {
             arch::prefetch(std::ptr::from_ref(neighbours.sets).cast());
         }
-    }
+    });
 }
 
-/// Tells, of the lines from `first` to `last`, those that are not cached; all are from now on. A cache of no sets holds
+/// Tells, of some lines, those that are not cached, in runs as long as can be; all are from now on. A cache of no sets holds
 /// nothing.
 #[inline]
-pub(super) fn touch(sets: &[Sets], first: u64, last: u64, mut missed: impl FnMut(u64)) {
-    let mut line = first;
-    while line <= last {
-        let end = last.min(line | (NEIGHBOURS as u64 - 1));
-        match neighbours(sets, line) {
-            Some(neighbours) => {
-                for line in line..=end {
-                    if !touch_one(neighbours.set(line), neighbours.tag) {
-                        missed(line);
-                    }
-                }
+pub(super) fn touch(sets: &[Sets], lines: Lines, mut missed: impl FnMut(Lines)) {
+    let mut run = Lines {
+        first: lines.first,
+        count: 0,
+    };
+    for_eights(lines, |eight| {
+        let Some(neighbours) = neighbours(sets, eight.first) else {
+            run.count += eight.count;
+            return;
+        };
+        for line in eight.first..=eight.last() {
+            if touch_one(neighbours.set(line), neighbours.tag) {
+                run.count += 1;
+                continue;
             }
-            None => (line..=end).for_each(&mut missed),
+            if run.count > 0 {
+                missed(run);
+            }
+            run = Lines {
+                first: line + 1,
+                count: 0,
+            };
         }
-        line = end + 1;
+    });
+    if run.count > 0 {
+        missed(run);
     }
 }
 
-/// Whether a set holds a tag; it does from now on.
+/// These lines are no longer cached.
+pub(super) fn remove(sets: &[Sets], lines: Lines) {
+    for_eights(lines, |eight| {
+        if let Some(neighbours) = neighbours(sets, eight.first) {
+            for line in eight.first..=eight.last() {
+                let (set, tag) = (neighbours.set(line), neighbours.tag);
+                let tags = set.load(Ordering::Relaxed);
+                if let Some(way) = way_of(tags, tag) {
+                    // What was used before it moves up; the last way is empty.
+                    let kept = !(u64::MAX << (way * TAG_BITS));
+                    let behind = tags.checked_shr((way + 1) * TAG_BITS).unwrap_or(0);
+                    let left = tags & kept | behind << (way * TAG_BITS);
+                    set.store(left, Ordering::Relaxed);
+                }
+            }
+        }
+    });
+}
+
+/// Cuts lines at multiples of eight.
+#[inline(always)]
+fn for_eights(lines: Lines, mut each: impl FnMut(Lines)) {
+    let (mut first, end) = (lines.first, lines.last() + 1);
+    while first < end {
+        let next = end.min((first | (NEIGHBOURS as u64 - 1)) + 1);
+        each(Lines {
+            first,
+            count: next - first,
+        });
+        first = next;
+    }
+}
+
+/// The way of a set that holds a tag: the lowest 16 bits that equal it.
+#[inline(always)]
+fn way_of(tags: u64, tag: u64) -> Option<u32> {
+    const ONES: u64 = 0x0001_0001_0001_0001;
+    let apart = tags ^ (tag * ONES);
+    let zeros = apart.wrapping_sub(ONES) & !apart & (ONES << (TAG_BITS - 1));
+    (zeros != 0).then(|| zeros.trailing_zeros() / TAG_BITS)
+}
+
+/// Whether a set lacks a tag; it has it from now on, in front. Lines of an object are mostly all missed or all used a moment ago, so the
+/// branches are foreseen.
 #[inline(always)]
 fn touch_one(set: &AtomicU64, tag: u64) -> bool {
-    const ONES: u64 = 0x0001_0001_0001_0001;
     let tags = set.load(Ordering::Relaxed);
-    if tags & 0xFFFF == tag {
-        return true;
-    }
-    let apart = tags ^ (tag * ONES);
-    // The lowest 16 bits that are all zero are the way that holds the tag.
-    let zeros = apart.wrapping_sub(ONES) & !apart & (ONES << (TAG_BITS - 1));
-    if zeros == 0 {
+    let Some(way) = way_of(tags, tag) else {
         set.store(tags << TAG_BITS | tag, Ordering::Relaxed);
-        return false;
+        return true;
+    };
+    if way > 0 {
+        // Those in front of it step back by one, those behind stay.
+        let back = way * TAG_BITS;
+        let in_front = tags & !(u64::MAX << back);
+        let behind = tags & (u64::MAX << back << (TAG_BITS - 1) << 1);
+        let touched = behind | in_front << TAG_BITS | tag;
+        set.store(touched, Ordering::Relaxed);
     }
-    let way = zeros.trailing_zeros() / TAG_BITS;
-    // Those in front of it step back by one, those behind stay.
-    let in_front = tags & ((1 << (way * TAG_BITS)) - 1);
-    let behind = tags & (!0u64).checked_shl((way + 1) * TAG_BITS).unwrap_or(0);
-    set.store(behind | in_front << TAG_BITS | tag, Ordering::Relaxed);
-    true
+    false
 }
 
 /// Spreads neighbouring lines over sets and tags (the finalizer of MurmurHash3, which is a bijection).
@@ -151,10 +202,14 @@ mod tests {
         (0..sets).map(|_| Sets::empty()).collect()
     }
 
+    fn run(first: u64, count: u64) -> Lines {
+        Lines { first, count }
+    }
+
     fn hits(cache: &[Sets], line: u64) -> bool {
         let mut hits = true;
-        touch(cache, line, line, |missed| {
-            assert_eq!(missed, line);
+        touch(cache, run(line, 1), |missed| {
+            assert_eq!(missed, run(line, 1));
             hits = false;
         });
         hits
@@ -188,6 +243,74 @@ mod tests {
     }
 
     #[test]
+    fn runs_of_missed_lines_are_told_at_once() {
+        let sets = cache(1 << 6);
+        for cached in [100, 101, 105, 117] {
+            hits(&sets, cached);
+        }
+        let mut missed = Vec::new();
+        touch(&sets, run(98, 22), |lines| {
+            missed.push((lines.first, lines.count))
+        });
+        let expected = [(98, 2), (102, 3), (106, 11), (118, 2)];
+        assert_eq!(missed, expected);
+        touch(&sets, run(98, 22), |_| unreachable!("all are cached"));
+    }
+
+    #[test]
+    fn what_was_removed_is_missed_and_nothing_else() {
+        let sets = cache(1 << 6);
+        for line in 100..130 {
+            assert!(!hits(&sets, line));
+        }
+        remove(&sets, run(110, 10));
+        for line in 100..130 {
+            assert_eq!(hits(&sets, line), !(110..120).contains(&line), "{line}");
+        }
+        remove(&[], run(0, 11));
+    }
+
+    #[test]
+    fn a_set_is_a_list_in_order_of_use() {
+        // Against the list itself: touching and removing tags 1 to 6 in a set of four ways.
+        let (set, mut list) = (AtomicU64::new(0), Vec::new());
+        let mut seed = 1_u64;
+        for _ in 0..10_000 {
+            seed = mix(seed.wrapping_add(0x9E37_79B9_7F4A_7C15));
+            let tag = seed % 6 + 1;
+            let held = list.iter().position(|held| *held == tag);
+            list.retain(|held| *held != tag);
+            if seed >> 32 & 7 == 0 {
+                let one = [Sets::empty()];
+                // Of line 8, whose tag is none of the six.
+                let place = neighbours(&one, 8).unwrap();
+                place
+                    .set(8)
+                    .store(set.load(Ordering::Relaxed), Ordering::Relaxed);
+                let as_line = |tags: u64, from: u64, to: u64| {
+                    (0..WAYS as u32).fold(0, |all, way| {
+                        let tag = tags >> (way * TAG_BITS) & 0xFFFF;
+                        all | (if tag == from { to } else { tag }) << (way * TAG_BITS)
+                    })
+                };
+                let tags = as_line(set.load(Ordering::Relaxed), tag, place.tag);
+                place.set(8).store(tags, Ordering::Relaxed);
+                remove(&one, run(8, 1));
+                set.store(place.set(8).load(Ordering::Relaxed), Ordering::Relaxed);
+            } else {
+                assert_eq!(touch_one(&set, tag), held.is_none());
+                list.insert(0, tag);
+                list.truncate(WAYS);
+            }
+            let expected = list
+                .iter()
+                .rev()
+                .fold(0, |tags, tag| tags << TAG_BITS | tag);
+            assert_eq!(set.load(Ordering::Relaxed), expected, "{list:?}");
+        }
+    }
+
+    #[test]
     fn a_cache_holds_about_as_many_lines_as_it_has_places() {
         let sets = cache(1 << 9);
         let places = (sets.len() * NEIGHBOURS * WAYS) as u64;
@@ -199,7 +322,14 @@ mod tests {
                 for _ in 0..2 {
                     missed = 0;
                     for at in 0..lines / run {
-                        touch(&sets, at * step, at * step + run - 1, |_| missed += 1);
+                        touch(
+                            &sets,
+                            Lines {
+                                first: at * step,
+                                count: run,
+                            },
+                            |lines| missed += lines.count,
+                        );
                     }
                 }
                 1.0 - missed as f64 / (lines / run * run) as f64

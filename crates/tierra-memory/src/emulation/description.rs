@@ -1,17 +1,23 @@
-//! What far memory is like, and the presets, each with its source.
+//! What far memory is like.
+
+use std::num::NonZeroUsize;
 
 use super::EmulationError;
+use super::socket::MAX_SOCKETS;
 use crate::LINE_BYTES;
+use crate::topology::SocketId;
 
 /// Far memory as lookups, scans and writes feel it.
 ///
 /// Made from a preset or from text (`"optane"`, `"cxl,cache=0B"`, `"latency=500ns,random=4GB/s"`); the text
-/// form names each field as shown below. Bandwidths are of the device, shared by all threads;
+/// form names each field as shown below. Bandwidths are of the whole memory, shared by all threads;
 /// infinite ones limit nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FarMemory {
-    /// `latency`: nanoseconds from a load's issue to its line.
+    /// `latency`: nanoseconds from a load's issue to its line, for threads of the same socket.
     pub latency_ns: f64,
+    /// `remote-latency`: the same for threads of other sockets.
+    pub remote_latency_ns: f64,
     /// `misses`: lines that one core can wait for at a time.
     pub misses_in_flight: usize,
     /// `sequential`: GB/s (10^9 bytes) of reads in order.
@@ -22,104 +28,65 @@ pub struct FarMemory {
     pub sequential_write_gb_per_s: f64,
     /// `random-write`: GB/s of writes of lines in no order.
     pub random_write_gb_per_s: f64,
+    /// `link`: GB/s of the link between sockets in each direction, for threads of other sockets.
+    pub link_gb_per_s: f64,
+    /// `channels`: GB/s of the memory channels that this memory shares with near memory of its socket. All that is
+    /// read or written of both together takes no more. While it is finite, near blocks are charged as well.
+    pub channels_gb_per_s: f64,
+    /// `cores`: cores that reached these bandwidths together; 0 if they are not known to need more than one.
+    pub cores: usize,
+    /// `scale`: how much of the bandwidths this process has.
+    pub scale: Scale,
     /// `persist`: nanoseconds from a line's flush until a fence may pass it.
     pub persist_ns: f64,
     /// `line`: bytes that the memory moves at a time inside. A line of the same or the following internal
     /// line as the one before it costs sequential bandwidth, any other random bandwidth.
     pub internal_line_bytes: usize,
-    /// `cache`: bytes of the last-level cache, shared by all threads. A far line that was loaded by a lookup
-    /// and not yet displaced by others costs nothing again.
+    /// `cache`: bytes of the last-level cache, shared by all threads and all far memories. A far line that was loaded by
+    /// a lookup, or stored to, and not yet displaced by others costs nothing again. The cache is as large as that of
+    /// the far memory that was described to [`set`](super::set).
     pub cache_bytes: usize,
     /// `overlap`: plain loads that are taken to overlap. 1 is the upper bound of plain execution,
     /// `misses_in_flight` the lower.
     pub plain_overlap: usize,
+    /// `socket`: the socket that it belongs to.
+    pub socket: SocketId,
     /// `far=everything` instead of `far=registered`: whether all memory counts as far, and not only far
     /// pools and what was registered with [`count_as_far`](super::count_as_far).
     pub everywhere: bool,
+}
+
+/// How much of a memory's bandwidth this process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// `share`: as much as its cores have of the cores that the bandwidth was measured with. Two of 24 cores have a
+    /// twelfth. For figures that use all cores of the modelled machine.
+    Share,
+    /// `whole`: all. For figures of one thread, which the other cores leave the memory to.
+    Whole,
 }
 
 impl FarMemory {
     /// As fast as what lies below: no latency, no limit but ten misses in flight.
     pub const UNLIMITED: FarMemory = FarMemory {
         latency_ns: 0.0,
+        remote_latency_ns: 0.0,
         misses_in_flight: 10,
         sequential_read_gb_per_s: f64::INFINITY,
         random_read_gb_per_s: f64::INFINITY,
         sequential_write_gb_per_s: f64::INFINITY,
         random_write_gb_per_s: f64::INFINITY,
+        link_gb_per_s: f64::INFINITY,
+        channels_gb_per_s: f64::INFINITY,
+        cores: 0,
+        scale: Scale::Whole,
         persist_ns: 0.0,
         internal_line_bytes: LINE_BYTES,
         cache_bytes: 0,
         plain_overlap: 1,
+        socket: SocketId(0),
         everywhere: false,
     };
-
-    /// Intel Optane DC persistent memory of the same socket.
-    ///
-    /// Reads, line-fill buffers and cache: Psaropoulos et al., "Bridging the Latency Gap between NVM and
-    /// DRAM for Latency-bound Operations" (DaMoN 2019), tables 1 and 2. Writes: the thesis "Replication in
-    /// Hybrid Memory Databases", section 2.2: in order a fifth of reading in order, at random 42 % of
-    /// reading at random, internal lines of 256 bytes; one thread writes about as fast as to DRAM, so a
-    /// persist waits for bandwidth alone.
-    pub const OPTANE: FarMemory = FarMemory {
-        latency_ns: 300.0,
-        sequential_read_gb_per_s: 36.0,
-        random_read_gb_per_s: 10.0,
-        sequential_write_gb_per_s: 7.2,
-        random_write_gb_per_s: 4.2,
-        internal_line_bytes: 256,
-        cache_bytes: CASCADE_LAKE_CACHE_BYTES,
-        ..FarMemory::UNLIMITED
-    };
-
-    /// Optane of another socket: latency 20 % above, bandwidth hardly less (the thesis, section 2.2.2).
-    pub const REMOTE_OPTANE: FarMemory = FarMemory {
-        latency_ns: 360.0,
-        ..FarMemory::OPTANE
-    };
-
-    /// DRAM of another socket: latency 60 % above that of the own (the thesis, section 2.2.2), which is
-    /// 73 ns, and its bandwidth, 110 GB/s in order and 100 at random (DaMoN 2019, table 1); writes three
-    /// quarters of reads (the thesis, section 2.2.1). The sources give no figure for the link between the
-    /// sockets, so none is modelled. [`FarMemory::remote_socket`] starts from a measured latency.
-    pub const REMOTE_SOCKET: FarMemory = FarMemory {
-        latency_ns: 116.8,
-        sequential_read_gb_per_s: 110.0,
-        random_read_gb_per_s: 100.0,
-        sequential_write_gb_per_s: 82.5,
-        random_write_gb_per_s: 75.0,
-        cache_bytes: CASCADE_LAKE_CACHE_BYTES,
-        ..FarMemory::UNLIMITED
-    };
-
-    /// Memory behind CXL: 250 ns, what Tierra's experiments assume of a first expander, and 32 GB/s in each
-    /// direction, the raw rate of eight PCIe 5.0 lanes.
-    pub const CXL: FarMemory = FarMemory {
-        latency_ns: 250.0,
-        sequential_read_gb_per_s: 32.0,
-        random_read_gb_per_s: 32.0,
-        sequential_write_gb_per_s: 32.0,
-        random_write_gb_per_s: 32.0,
-        cache_bytes: CASCADE_LAKE_CACHE_BYTES,
-        ..FarMemory::UNLIMITED
-    };
-
-    /// The presets by name, as texts and `tierra.emulate` know them.
-    pub const PRESETS: [(&'static str, FarMemory); 4] = [
-        ("optane", FarMemory::OPTANE),
-        ("remote-optane", FarMemory::REMOTE_OPTANE),
-        ("remote-socket", FarMemory::REMOTE_SOCKET),
-        ("cxl", FarMemory::CXL),
-    ];
-
-    /// The DRAM of another socket, where that of the own has this latency
-    /// ([`measure::region`](crate::measure::region) measures it).
-    pub fn remote_socket(near_latency_ns: f64) -> FarMemory {
-        FarMemory {
-            latency_ns: near_latency_ns * 1.6,
-            ..FarMemory::REMOTE_SOCKET
-        }
-    }
 
     /// The same with plain execution's lower bound instead of its upper.
     pub fn plain_lower_bound(self) -> FarMemory {
@@ -129,8 +96,61 @@ impl FarMemory {
         }
     }
 
+    /// The same with all its bandwidth for this process.
+    pub const fn whole(self) -> FarMemory {
+        FarMemory {
+            scale: Scale::Whole,
+            ..self
+        }
+    }
+
+    /// What threads of a socket feel: latency and bandwidths without a share, a link or a socket left to be
+    /// taken into account.
+    pub fn felt_from(self, socket: SocketId) -> FarMemory {
+        let share = self.share();
+        let is_remote = socket != self.socket;
+        let link = if is_remote {
+            self.link_gb_per_s
+        } else {
+            f64::INFINITY
+        };
+        let limit = self.channels_gb_per_s.min(link);
+        let rate = |gb_per_s: f64| gb_per_s.min(limit) * share;
+        FarMemory {
+            latency_ns: self.latency_from(socket),
+            sequential_read_gb_per_s: rate(self.sequential_read_gb_per_s),
+            random_read_gb_per_s: rate(self.random_read_gb_per_s),
+            sequential_write_gb_per_s: rate(self.sequential_write_gb_per_s),
+            random_write_gb_per_s: rate(self.random_write_gb_per_s),
+            link_gb_per_s: f64::INFINITY,
+            channels_gb_per_s: f64::INFINITY,
+            scale: Scale::Whole,
+            ..self
+        }
+    }
+
+    /// Nanoseconds from a load's issue to its line for threads of a socket.
+    pub(super) fn latency_from(&self, socket: SocketId) -> f64 {
+        if socket == self.socket {
+            self.latency_ns
+        } else {
+            self.remote_latency_ns
+        }
+    }
+
+    /// The share of the bandwidths that this process has, over 0 to 1.
+    pub(super) fn share(&self) -> f64 {
+        if self.scale == Scale::Whole || self.cores == 0 {
+            return 1.0;
+        }
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        (cores as f64 / self.cores as f64).min(1.0)
+    }
+
     /// Most misses in flight.
     pub const MAX_MISSES: usize = 64;
+    /// Most cores that a bandwidth is shared among.
+    pub const MAX_CORES: usize = 4096;
     /// Largest last-level cache.
     pub const MAX_CACHE_BYTES: usize = 256 << 20;
 
@@ -148,7 +168,11 @@ impl FarMemory {
                 expected: expected.into(),
             })
         };
-        for (field, ns) in [("latency", self.latency_ns), ("persist", self.persist_ns)] {
+        for (field, ns) in [
+            ("latency", self.latency_ns),
+            ("remote-latency", self.remote_latency_ns),
+            ("persist", self.persist_ns),
+        ] {
             if !(0.0..=MAX_NS).contains(&ns) {
                 return senseless(field, format!("{ns}ns"), "0 ns to 1 s");
             }
@@ -158,6 +182,8 @@ impl FarMemory {
             ("random", self.random_read_gb_per_s),
             ("sequential-write", self.sequential_write_gb_per_s),
             ("random-write", self.random_write_gb_per_s),
+            ("link", self.link_gb_per_s),
+            ("channels", self.channels_gb_per_s),
         ] {
             if rate.is_nan() || rate < MIN_GB_PER_S {
                 let expected = "at least 0.001 GB/s, or unlimited";
@@ -194,6 +220,8 @@ impl FarMemory {
         count("overlap", self.plain_overlap, 1, self.misses_in_flight)?;
         count("cache", self.cache_bytes, 0, FarMemory::MAX_CACHE_BYTES)?;
         count("line", self.internal_line_bytes, LINE_BYTES, 4096)?;
+        count("cores", self.cores, 0, FarMemory::MAX_CORES)?;
+        count("socket", usize::from(self.socket.0), 0, MAX_SOCKETS - 1)?;
         if !self.internal_line_bytes.is_power_of_two() {
             let value = self.internal_line_bytes.to_string();
             return senseless("line", value, "a power of two");
@@ -202,32 +230,25 @@ impl FarMemory {
     }
 }
 
-/// 38.5 MiB: the last-level cache of the machine whose figures the presets take.
-const CASCADE_LAKE_CACHE_BYTES: usize = 77 << 19;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn presets_can_be_emulated_and_say_what_their_sources_say() {
-        for (_, preset) in FarMemory::PRESETS {
-            preset.check().unwrap();
-            preset.plain_lower_bound().check().unwrap();
-        }
-        let optane = FarMemory::OPTANE;
-        assert_eq!(
-            optane.sequential_write_gb_per_s,
-            optane.sequential_read_gb_per_s / 5.0
-        );
-        assert_eq!(
-            optane.random_write_gb_per_s,
-            optane.random_read_gb_per_s * 0.42
-        );
-        assert_eq!(FarMemory::REMOTE_OPTANE.latency_ns, optane.latency_ns * 1.2);
-        let remote = FarMemory::remote_socket(73.0);
-        assert!((remote.latency_ns - FarMemory::REMOTE_SOCKET.latency_ns).abs() < 1e-9);
-        assert_eq!(optane.cache_bytes as f64, 38.5 * (1 << 20) as f64);
+    fn a_process_has_the_share_of_its_cores() {
+        let cores = std::thread::available_parallelism().unwrap().get();
+        let far = FarMemory {
+            cores: cores * 10,
+            scale: Scale::Share,
+            ..FarMemory::OPTANE
+        };
+        let felt = far.felt_from(far.socket);
+        assert!((felt.sequential_read_gb_per_s - 3.6).abs() < 1e-9);
+        assert!((felt.random_write_gb_per_s - 0.42).abs() < 1e-9);
+        assert_eq!(far.whole().felt_from(far.socket).random_read_gb_per_s, 10.0);
+        let fewer = FarMemory { cores: 1, ..far };
+        assert_eq!(fewer.felt_from(far.socket).random_read_gb_per_s, 10.0);
+        assert_eq!(FarMemory { cores: 0, ..far }.share(), 1.0);
     }
 
     #[test]

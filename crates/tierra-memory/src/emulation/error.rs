@@ -33,4 +33,19 @@ pub enum EmulationError {
         /// What may stand there.
         expected: &'static str,
     },
+    /// Memory of one device is to belong to another as well.
+    #[error(
+        "memory at {address:#x} belongs to another emulated memory; ranges are rounded outwards to pages of 2 MiB and \
+         must not overlap"
+    )]
+    Overlap {
+        /// Where the overlap begins.
+        address: usize,
+    },
+    /// No more far memories can be emulated at once.
+    #[error("at most {most} far memories can be emulated beside the usual one; drop one of them")]
+    TooManyDevices {
+        /// How many.
+        most: usize,
+    },
 }

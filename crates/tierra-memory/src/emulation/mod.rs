@@ -10,8 +10,13 @@
 //!   waits then for what is left of its time.
 //! * **Sequential reads** are charged per block: [`begin_read`] before the block is read, and the
 //!   [`Transfer`] that it returns waits, when dropped, for whatever is left of the time the block takes.
-//! * **Writes** are charged where lines leave the caches: by [`persist`](crate::persist)'s flushes,
-//!   fences and streaming copies, and by pools whose medium needs none ([`begin_write`]).
+//! * **Stores** wait for their lines, as loads do, and take write bandwidth: where lines leave the caches, by
+//!   [`persist`](crate::persist)'s flushes, fences and streaming copies, and by pools whose medium needs none
+//!   ([`begin_write`]); and where objects are stored that nobody flushes ([`begin_store`]).
+//!
+//! Several far memories can be emulated at once, each over memory of its own ([`FarDevice`]). Each belongs to a
+//! socket, and a thread to another if it says so ([`run_on`]). Bandwidths are those of a whole memory; a process whose
+//! cores are fewer than those they were measured with has its [share](Scale).
 //!
 //! ```
 //! use tierra_memory::emulation::{self, FarMemory};
@@ -48,29 +53,35 @@
 mod cache;
 mod channel;
 mod clock;
+mod core;
 mod costs;
 mod description;
+mod device;
 mod error;
 pub mod far;
 mod local;
 mod misses;
 mod mode;
+mod presets;
+mod socket;
 mod streams;
 mod switch;
 mod text;
 mod transfer;
 
-pub use description::FarMemory;
+pub use description::{FarMemory, Scale};
+pub use device::FarDevice;
 pub use error::EmulationError;
 pub use far::{FarRange, count_as_far};
 pub use mode::{Arrival, Emulated};
+pub use socket::run_on;
 pub use switch::{current, is_on, set};
 pub use text::parse;
-pub use transfer::{Fetch, Transfer, begin_fetch, begin_read, begin_write};
+pub use transfer::{Fetch, Transfer, begin_fetch, begin_read, begin_store, begin_write};
 
 pub(crate) use local::{end_recording, start_recording};
 pub(crate) use switch::{emulated, hold_on, last_emulated, release};
-pub(crate) use transfer::{fenced, flushed};
+pub(crate) use transfer::{fenced, flushed, streamed};
 
 /// What [`in_mode!`](crate::in_mode) refers to.
 #[doc(hidden)]

@@ -6,9 +6,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::core::Core;
 use super::costs::Costs;
+use super::device::{DEFAULT, MAX_DEVICES, NEAR};
 use super::far::{self, Concern};
 use super::{EmulationError, FarMemory, cache, channel, clock};
+use crate::topology::SocketId;
 
 /// The number of the state that everyone is in.
 static STATE: AtomicU32 = AtomicU32::new(0);
@@ -17,8 +20,7 @@ static STATE: AtomicU32 = AtomicU32::new(0);
 static EMULATED: AtomicU32 = AtomicU32::new(0);
 
 static SWITCH: Mutex<Switch> = Mutex::new(Switch {
-    setting: None,
-    costs: Costs::NONE,
+    devices: [None; MAX_DEVICES],
     last: None,
     settings: 0,
     recorders: 0,
@@ -26,8 +28,8 @@ static SWITCH: Mutex<Switch> = Mutex::new(Switch {
 });
 
 struct Switch {
-    setting: Option<FarMemory>,
-    costs: Costs,
+    /// Far memories by their numbers. That of number [`DEFAULT`] is there while emulation is on.
+    devices: [Option<FarMemory>; MAX_DEVICES],
     /// The far memory emulated last: the modelled cache was filled under it.
     last: Option<FarMemory>,
     /// Its number: so many times another one was emulated than before.
@@ -39,20 +41,40 @@ struct Switch {
 }
 
 impl Switch {
+    fn setting(&self) -> Option<FarMemory> {
+        self.devices[DEFAULT]
+    }
+
     /// Has every thread look again.
     fn announce(&mut self) {
-        far::set_concern(if self.recorders > 0 {
-            Concern::Everything
-        } else if self.costs.free_loads {
-            Concern::None
-        } else if self.costs.everywhere {
-            Concern::Everything
-        } else {
-            Concern::Covered
+        let free = |far: &FarMemory| {
+            let sockets = [far.socket, SocketId(far.socket.0 ^ 1)];
+            sockets
+                .iter()
+                .all(|socket| Costs::new(far, *socket, &clock::calibration()).free_loads)
+        };
+        far::set_concern(match self.setting() {
+            _ if self.recorders > 0 => Concern::Everything,
+            None => Concern::None,
+            Some(far) if far.everywhere && !free(&far) => Concern::Everything,
+            Some(_) if self.devices.iter().flatten().all(free) => Concern::None,
+            Some(_) => Concern::Covered,
         });
         self.states = self.states.wrapping_add(1).max(1);
-        let off = self.setting.is_none() && self.recorders == 0;
+        let off = self.setting().is_none() && self.recorders == 0;
         STATE.store(if off { 0 } else { self.states }, Ordering::Release);
+    }
+
+    /// Another set of far memories than before: what was measured of the one says nothing about the other.
+    fn renumber(&mut self) {
+        self.settings = self.settings.wrapping_add(1).max(1);
+        let emulated = if self.setting().is_some() {
+            self.settings
+        } else {
+            0
+        };
+        EMULATED.store(emulated, Ordering::Relaxed);
+        channel::clear();
     }
 }
 
@@ -69,31 +91,46 @@ fn lock() -> MutexGuard<'static, Switch> {
 /// # Errors
 /// [`EmulationError::Senseless`], and the setting stays as it was.
 pub fn set(far: Option<FarMemory>) -> Result<(), EmulationError> {
-    let costs = match &far {
-        Some(far) => {
-            far.check()?;
-            Costs::new(far, &clock::calibration())
-        }
-        None => Costs::NONE,
-    };
+    if let Some(far) = &far {
+        far.check()?;
+        clock::calibration();
+    }
     let mut switch = lock();
-    if far.is_some() && switch.last != far {
-        cache::clear(&cache::SETS[..costs.cache_sets]);
+    if let Some(changed) = far.filter(|_| switch.last != far) {
+        cache::clear(&cache::SETS[..cache::sets_of(changed.cache_bytes)]);
         switch.last = far;
         switch.settings = switch.settings.wrapping_add(1).max(1);
     }
     let emulated = far.map_or(0, |_| switch.settings);
     EMULATED.store(emulated, Ordering::Relaxed);
     channel::clear();
-    switch.setting = far;
-    switch.costs = costs;
+    switch.devices[DEFAULT] = far;
     switch.announce();
     Ok(())
 }
 
+/// Gives a checked far memory a number of its own; `None` if all are taken.
+pub(super) fn add(far: FarMemory) -> Option<usize> {
+    clock::calibration();
+    let mut switch = lock();
+    let number = (DEFAULT + 1..MAX_DEVICES).find(|number| switch.devices[*number].is_none())?;
+    switch.devices[number] = Some(far);
+    switch.renumber();
+    switch.announce();
+    Some(number)
+}
+
+/// Takes back the number of a far memory.
+pub(super) fn remove(number: usize) {
+    let mut switch = lock();
+    switch.devices[number] = None;
+    switch.renumber();
+    switch.announce();
+}
+
 /// What is emulated now.
 pub fn current() -> Option<FarMemory> {
-    lock().setting
+    lock().setting()
 }
 
 /// Whether loads have to be looked at: emulation is on, or a recording under way. One relaxed load.
@@ -122,11 +159,25 @@ pub(super) fn state() -> u32 {
     STATE.load(Ordering::Relaxed)
 }
 
-/// The costs of the state that is in force, and its number.
+/// Restarts the core of a thread that runs on a socket, at the costs in force; returns their state's number.
 #[cold]
-pub(super) fn costs() -> (Costs, u32) {
+pub(super) fn restart(core: &mut Core, from: SocketId) -> u32 {
     let switch = lock();
-    (switch.costs, STATE.load(Ordering::Acquire))
+    let mut costs = [Costs::NONE; MAX_DEVICES];
+    if let Some(setting) = switch.setting() {
+        let clock = clock::calibration();
+        for (costs, far) in costs.iter_mut().zip(&switch.devices) {
+            if let Some(far) = far {
+                *costs = Costs::new(far, from, &clock);
+            }
+        }
+        costs[NEAR] = Costs::near(&setting, from, &clock);
+    }
+    let (everywhere, cache_bytes) = switch
+        .setting()
+        .map_or((false, 0), |far| (far.everywhere, far.cache_bytes));
+    core.restart(&costs, everywhere, cache::sets_of(cache_bytes));
+    STATE.load(Ordering::Acquire)
 }
 
 /// Has lookups run in modes that can record, whether or not far memory is emulated.

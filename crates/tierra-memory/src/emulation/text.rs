@@ -11,7 +11,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{EmulationError, FarMemory};
+use super::{EmulationError, FarMemory, Scale};
+use crate::topology::SocketId;
 
 /// What `SET tierra.emulate` accepts: a description of far memory, or `off`.
 ///
@@ -42,7 +43,12 @@ impl FromStr for FarMemory {
             let (key, value) = part.split_once('=').ok_or_else(unknown)?;
             let value = value.trim();
             match key.trim().to_ascii_lowercase().as_str() {
-                "latency" => far.latency_ns = time_ns("latency", value)?,
+                // A latency given alone is that of all threads.
+                "latency" => {
+                    far.latency_ns = time_ns("latency", value)?;
+                    far.remote_latency_ns = far.latency_ns;
+                }
+                "remote-latency" => far.remote_latency_ns = time_ns("remote-latency", value)?,
                 "misses" => far.misses_in_flight = count("misses", value)?,
                 "sequential" => far.sequential_read_gb_per_s = rate("sequential", value)?,
                 "random" => far.random_read_gb_per_s = rate("random", value)?,
@@ -50,10 +56,15 @@ impl FromStr for FarMemory {
                     far.sequential_write_gb_per_s = rate("sequential-write", value)?;
                 }
                 "random-write" => far.random_write_gb_per_s = rate("random-write", value)?,
+                "link" => far.link_gb_per_s = rate("link", value)?,
+                "channels" => far.channels_gb_per_s = rate("channels", value)?,
+                "cores" => far.cores = count("cores", value)?,
+                "scale" => far.scale = scale(value)?,
                 "persist" => far.persist_ns = time_ns("persist", value)?,
                 "line" => far.internal_line_bytes = bytes("line", value)?,
                 "cache" => far.cache_bytes = bytes("cache", value)?,
                 "overlap" => far.plain_overlap = count("overlap", value)?,
+                "socket" => far.socket = SocketId(socket(value)?),
                 "far" => far.everywhere = everywhere(value)?,
                 _ => return Err(unknown()),
             }
@@ -66,12 +77,15 @@ impl FromStr for FarMemory {
 impl fmt::Display for FarMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "latency={}ns", self.latency_ns)?;
+        write!(f, ",remote-latency={}ns", self.remote_latency_ns)?;
         write!(f, ",misses={}", self.misses_in_flight)?;
         for (key, rate) in [
             ("sequential", self.sequential_read_gb_per_s),
             ("random", self.random_read_gb_per_s),
             ("sequential-write", self.sequential_write_gb_per_s),
             ("random-write", self.random_write_gb_per_s),
+            ("link", self.link_gb_per_s),
+            ("channels", self.channels_gb_per_s),
         ] {
             if rate.is_infinite() {
                 write!(f, ",{key}=unlimited")?;
@@ -79,10 +93,16 @@ impl fmt::Display for FarMemory {
                 write!(f, ",{key}={rate}GB/s")?;
             }
         }
+        let scale = match self.scale {
+            Scale::Share => "share",
+            Scale::Whole => "whole",
+        };
+        write!(f, ",cores={},scale={scale}", self.cores)?;
         write!(f, ",persist={}ns", self.persist_ns)?;
         write!(f, ",line={}B", self.internal_line_bytes)?;
         write!(f, ",cache={}B", self.cache_bytes)?;
         write!(f, ",overlap={}", self.plain_overlap)?;
+        write!(f, ",socket={}", self.socket.0)?;
         let far = if self.everywhere {
             "everything"
         } else {
@@ -145,6 +165,24 @@ fn count(field: &'static str, value: &str) -> Result<usize, EmulationError> {
         .map_err(|_| unreadable(field, value, "a whole number"))
 }
 
+fn scale(value: &str) -> Result<Scale, EmulationError> {
+    match value.to_ascii_lowercase().as_str() {
+        "share" => Ok(Scale::Share),
+        "whole" => Ok(Scale::Whole),
+        _ => Err(unreadable(
+            "scale",
+            value,
+            "'share' (this process's cores of those that the bandwidths were measured with) or 'whole'",
+        )),
+    }
+}
+
+fn socket(value: &str) -> Result<u16, EmulationError> {
+    value
+        .parse()
+        .map_err(|_| unreadable("socket", value, "a whole number"))
+}
+
 fn everywhere(value: &str) -> Result<bool, EmulationError> {
     match value.to_ascii_lowercase().as_str() {
         "everything" => Ok(true),
@@ -189,6 +227,7 @@ mod tests {
             parse("latency=1.5us,random=500MB/s,misses=16,overlap=4,line=256,cache=38.5MiB"),
             Ok(Some(FarMemory {
                 latency_ns: 1500.0,
+                remote_latency_ns: 1500.0,
                 random_read_gb_per_s: 0.5,
                 misses_in_flight: 16,
                 plain_overlap: 4,
@@ -198,6 +237,19 @@ mod tests {
             }))
         );
         assert_eq!(parse("latency=300").unwrap().unwrap().latency_ns, 300.0);
+        let far = parse(
+            "optane,scale=whole,socket=3,remote-latency=400,cores=24,link=20GB/s,channels=unlimited",
+        );
+        let expected = FarMemory {
+            scale: Scale::Whole,
+            socket: SocketId(3),
+            remote_latency_ns: 400.0,
+            cores: 24,
+            link_gb_per_s: 20.0,
+            channels_gb_per_s: f64::INFINITY,
+            ..FarMemory::OPTANE
+        };
+        assert_eq!(far, Ok(Some(expected)));
     }
 
     #[test]
@@ -217,6 +269,13 @@ mod tests {
             ("misses=-1", "misses cannot be"),
             ("cache=1.5B", "cache cannot be"),
             ("far=away", "far cannot be"),
+            ("scale=half", "scale cannot be"),
+            ("socket=-1", "socket cannot be"),
+            ("socket=8", "socket=8"),
+            ("cores=5000", "cores=5000"),
+            ("link=0GB/s", "link=0GB/s"),
+            ("channels=-1GB/s", "channels=-1GB/s"),
+            ("remote-latency=2s", "remote-latency=2000000000ns"),
             ("latency=nan", "latency"),
         ] {
             let message = parse(text).unwrap_err().to_string();
@@ -235,10 +294,19 @@ mod tests {
             line_shift in 6..=12u32,
             cache_bytes in 0..=FarMemory::MAX_CACHE_BYTES,
             everywhere: bool,
+            is_whole: bool,
+            cores in 0..=FarMemory::MAX_CORES,
+            socket in 0..8u16,
         ) {
             let random = if sequential.is_infinite() { sequential } else { (sequential * slower).max(0.001) };
             let far = FarMemory {
                 latency_ns,
+                remote_latency_ns: latency_ns * 0.75,
+                link_gb_per_s: sequential,
+                channels_gb_per_s: random,
+                cores,
+                scale: if is_whole { Scale::Whole } else { Scale::Share },
+                socket: SocketId(socket),
                 misses_in_flight: misses,
                 sequential_read_gb_per_s: sequential,
                 random_read_gb_per_s: random,

@@ -3,6 +3,7 @@
 //! Invariant: the time that a transfer takes begins when it is begun and is waited for when it ends, so what
 //! the processor does in between is not added to it.
 
+use super::core::Stored;
 use super::{far, local, switch};
 
 /// Bytes on their way from or to far memory. Dropping it waits until they would have arrived.
@@ -72,23 +73,43 @@ impl Fetch {
     }
 }
 
-/// Begins to write bytes to far memory, where no flush says so: media of pools whose stores count as written
+/// Begins to store an object that nobody flushes: its lines are asked for, unless they are cached, and written back. Call it
+/// when the bytes were stored, and hold the [`Transfer`] until what is done next needs them to be.
+#[inline]
+pub fn begin_store(start: *const u8, len_bytes: usize) -> Transfer {
+    begin(start, len_bytes, Stored::Cached)
+}
+
+/// Begins to write bytes to far memory in bulk, where no flush says so: media of pools whose stores count as written
 /// without one.
 #[inline]
 pub fn begin_write(start: *const u8, len_bytes: usize) -> Transfer {
+    begin(start, len_bytes, Stored::InBulk)
+}
+
+#[inline]
+fn begin(start: *const u8, len_bytes: usize, how: Stored) -> Transfer {
     let until = if switch::is_on() {
-        local::write(start.addr(), len_bytes)
+        local::store(start.addr(), len_bytes, how)
     } else {
         0
     };
     Transfer { until }
 }
 
-/// Lines have been flushed, or streamed past the caches: the next [`fenced`] waits for them.
+/// Lines have been stored and flushed: the next [`fenced`] waits for them.
 #[inline]
 pub(crate) fn flushed(start: *const u8, len_bytes: usize) {
     if switch::is_on() {
-        local::write(start.addr(), len_bytes);
+        local::store(start.addr(), len_bytes, Stored::Flushed);
+    }
+}
+
+/// Bytes have been streamed past the caches: the next [`fenced`] waits for them.
+#[inline]
+pub(crate) fn streamed(start: *const u8, len_bytes: usize) {
+    if switch::is_on() {
+        local::store(start.addr(), len_bytes, Stored::Streamed);
     }
 }
 

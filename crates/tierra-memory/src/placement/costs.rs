@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use crate::LINE_BYTES;
 use crate::emulation::FarMemory;
+use crate::topology::SocketId;
 
 /// Nanoseconds for a line of 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -73,9 +74,10 @@ impl LineTimes {
         })
     }
 
-    /// At least what emulated far memory takes.
+    /// At least what emulated far memory takes, for threads of the first socket.
     #[must_use]
     pub fn emulated(self, far: &FarMemory) -> LineTimes {
+        let far = far.felt_from(SocketId(0));
         let in_order_ns = LINE_BYTES as f64 / far.sequential_read_gb_per_s;
         LineTimes {
             in_order_ns: self.in_order_ns.max(in_order_ns),
@@ -127,7 +129,7 @@ mod tests {
             in_order_ns: 5.0,
             alone_ns: 100.0,
         };
-        let optane = FarMemory::OPTANE;
+        let optane = FarMemory::OPTANE.whole();
         let costs = Costs::of(near.emulated(&optane), near);
         assert_eq!((costs.streamed_ns, costs.looked_up_ns), (0.0, 50.0));
         assert_eq!(costs.copied_ns, 10.0);

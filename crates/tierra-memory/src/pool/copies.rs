@@ -118,7 +118,7 @@ impl PersistLayer for ViaPool {
             recorder.stored(to, bytes, order);
         }
         if order == Order::Stream {
-            emulation::flushed(to, bytes.len());
+            emulation::streamed(to, bytes.len());
         }
     }
 

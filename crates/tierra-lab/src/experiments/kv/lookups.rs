@@ -32,8 +32,10 @@ const WAYS: [Scheduling; 3] = [
     Scheduling::Fixed(Execution::Interleaved),
     Scheduling::Auto,
 ];
-const MEMORIES: [(&str, Option<FarMemory>); 2] =
-    [("near", None), ("far, emulated", Some(FarMemory::OPTANE))];
+const MEMORIES: [(&str, Option<FarMemory>); 2] = [
+    ("near", None),
+    ("far, emulated", Some(FarMemory::OPTANE.whole())),
+];
 
 /// The experiment.
 pub(in crate::experiments) struct KvLookups;

@@ -123,7 +123,13 @@ pub(super) fn all(remote: FarMemory) -> Vec<Point> {
                 let identity = Row::new()
                     .text("pattern", pattern)
                     .text("where", format!("{memory}, {threads}"));
-                let far = far.map(FarMemory::plain_lower_bound);
+                // One thread has the memory to itself, as the thesis's single thread had.
+                let scale = if threads == 1 {
+                    FarMemory::whole
+                } else {
+                    |far| far
+                };
+                let far = far.map(FarMemory::plain_lower_bound).map(scale);
                 points.push(Point::new(identity, far, vec![(kind, operation); threads]));
             }
         }
@@ -203,7 +209,7 @@ fn updates() -> Vec<Point> {
         ("near, mapped", Kind::Near, None),
         ("tmpfs, mapped", Kind::TmpfsPool, None),
         ("file, mapped", Kind::FilePool, None),
-        ("emulated optane", Kind::Far, Some(OPTANE)),
+        ("emulated optane", Kind::Far, Some(OPTANE.whole())),
     ];
     let called = [
         ("tmpfs, write calls", Kind::TmpfsFile),

@@ -90,7 +90,7 @@ impl Experiment for YcsbDynamic {
             for name in &names[1..] {
                 stores.push(Store::load(settings(name, budget, percent), records)?);
             }
-            emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
+            emulation::set(Some(FarMemory::OPTANE.whole())).by(WHO, "asking for emulation")?;
             for (number, (workload_name, workload)) in WORKLOADS.into_iter().enumerate() {
                 let operations = match workload_name {
                     "E" => operations / 20,
@@ -106,7 +106,8 @@ impl Experiment for YcsbDynamic {
                     if workload_name == "E" {
                         emulation::set(None).by(WHO, "ending emulation")?;
                         store.index(store.records)?;
-                        emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
+                        emulation::set(Some(FarMemory::OPTANE.whole()))
+                            .by(WHO, "asking for emulation")?;
                     }
                     // No workload requests just the keys that another one has taught a policy.
                     let mut asked = workload.requests(store.records, SEED + number as u64);

@@ -42,7 +42,10 @@ const SERVERS: [Server; 5] = [
     (
         FAR,
         WHO,
-        &[("memory-alloc-policy", "only-pmem"), ("emulate", "optane")],
+        &[
+            ("memory-alloc-policy", "only-pmem"),
+            ("emulate", "optane,scale=whole"),
+        ],
     ),
     (
         "Tierra, listpack up to 64 B",

@@ -92,7 +92,7 @@ pub(super) fn against_near(
                 store.make_room((operations * (1 + sizes.runs)) as u64)?;
             }
         }
-        emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
+        emulation::set(Some(FarMemory::OPTANE.whole())).by(WHO, "asking for emulation")?;
         let mut requests = stores
             .each_ref()
             .map(|store| workload.requests(store.records, SEED));

@@ -65,7 +65,7 @@ impl Experiment for YcsbRatio {
                 ratio: (near, far),
                 ..Settings::default()
             };
-            emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
+            emulation::set(Some(FarMemory::OPTANE.whole())).by(WHO, "asking for emulation")?;
             let mut watch = Watch::new(&settings, name, GROWING, &mut rows)?;
             watch.load(growing_records)?;
             watch.grow(after)?;

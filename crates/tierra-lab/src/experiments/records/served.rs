@@ -231,7 +231,7 @@ fn in_process(records: u64) -> Result<Vec<Contender>, LabError> {
 }
 
 fn served(records: u64) -> Result<Vec<Contender>, LabError> {
-    let emulated = ("emulate", "optane");
+    let emulated = ("emulate", "optane,scale=whole");
     let all_near = ServerProcess::tierra(&[("memory-alloc-policy", "only-dram"), emulated])?;
     let mut contenders = vec![contender(NEAR, all_near, records)?];
     let Serving::There(_, client) = &mut contenders[0].serving else {
@@ -285,7 +285,7 @@ fn measure(
             }
         }
         // Servers do their own emulation.
-        emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
+        emulation::set(Some(FarMemory::OPTANE.whole())).by(WHO, "asking for emulation")?;
         let mut requests = Vec::new();
         for contender in contenders.iter_mut() {
             let mut asked = workload.requests(contender.records, SEED);

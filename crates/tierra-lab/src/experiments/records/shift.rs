@@ -50,7 +50,7 @@ impl Experiment for KvShift {
             ..Settings::default()
         };
         let mut store = Store::load(settings, records)?;
-        emulation::set(Some(FarMemory::OPTANE)).by(WHO, "asking for emulation")?;
+        emulation::set(Some(FarMemory::OPTANE.whole())).by(WHO, "asking for emulation")?;
         let workload = Workload::B.over(Distribution::Zipfian);
         let mut rows = Vec::new();
         let bar = progress::bar("hot sets", 2);

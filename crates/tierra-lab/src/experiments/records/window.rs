@@ -25,7 +25,11 @@ use crate::view::{Unit, View};
 const FINDS: usize = 50_000;
 const MEMORIES: [(&str, Policy, Option<FarMemory>); 2] = [
     ("near", Policy::OnlyDram, None),
-    ("far, emulated", Policy::OnlyPmem, Some(FarMemory::OPTANE)),
+    (
+        "far, emulated",
+        Policy::OnlyPmem,
+        Some(FarMemory::OPTANE.whole()),
+    ),
 ];
 const VALUES: [(&str, usize); 2] = [("find, 16 B values", 16), ("read, 1,000 B values", 1000)];
 const WINDOWS: [usize; 4] = [4, 16, 64, 128];
