@@ -154,6 +154,7 @@ impl Experiment for ReplicateSwitch {
             rounds: lab.size(1, 3),
             again: lab.size(3, 31),
             calibrated: lab.size(1, 1 + REPLICAS),
+            replicas: lab.size(vec![0, REPLICAS], (0..=REPLICAS).collect()),
             sample_bytes: lab.size(SAMPLE_BYTES_QUICK, SAMPLE_BYTES),
             random: Random::new(SEED),
             next: 0,
@@ -165,7 +166,7 @@ impl Experiment for ReplicateSwitch {
             .count("rounds_of_all", bench.rounds as u64)
             .count("rounds_of_the_best", bench.again as u64)
             .text("flush", flush.to_string());
-        let steps = MEMORIES.len() * 2 * (1 + REPLICAS);
+        let steps = MEMORIES.len() * 2 * bench.replicas.len();
         let bar = progress::bar("numbers of replicas", steps);
         for (memory, far) in MEMORIES {
             emulation::set(far).by("the lab", "asking for emulation")?;
@@ -258,6 +259,8 @@ struct Bench {
     again: usize,
     /// Copies that the tree is calibrated for.
     calibrated: usize,
+    /// Numbers of replicas.
+    replicas: Vec<usize>,
     sample_bytes: u64,
     random: Random,
     next: u64,
@@ -281,7 +284,7 @@ impl Bench {
         let switch: &Switch = Box::leak(Box::new(profile.switch()));
         let switch = Method::Switched(switch);
         let mut cells = Vec::new();
-        for replicas in 0..=REPLICAS {
+        for replicas in self.replicas.clone() {
             let (mut set, mut undo) = self.open(replicas)?;
             for write in Write::all(replicas) {
                 let all = write.compositions();
@@ -305,7 +308,7 @@ impl Bench {
             progress();
         }
         let single = best_single(&cells);
-        for replicas in 0..=REPLICAS {
+        for replicas in self.replicas.clone() {
             let (mut set, mut undo) = self.open(replicas)?;
             for cell in cells.iter().filter(|cell| cell.write.replicas == replicas) {
                 let write = cell.write;
@@ -334,6 +337,7 @@ impl Bench {
             }
             progress();
         }
+        let memory = memory.replace(' ', "_");
         Ok(Row::new()
             .count(&format!("calibration_{memory}_ms"), calibrated_ms)
             .text(&format!("best_single_{memory}"), single.to_string()))
@@ -518,7 +522,7 @@ mod tests {
             .rows
             .iter()
             .filter(|row| row.get("winner").is_some());
-        let cells_of_a_memory = Write::all(0).count() * (1 + REPLICAS);
+        let cells_of_a_memory = Write::all(0).count() * 2;
         assert_eq!(cells.count(), MEMORIES.len() * cells_of_a_memory);
         let bars = ReplicateSwitch.bars(&measured.rows);
         assert!(bars.iter().all(|bar| bar.measured.is_some()));
