@@ -1,11 +1,11 @@
 //! What three replicas add to a durable update of 4 bytes: one quantity, measured in one way by every experiment that states it.
 //!
 //! An update of a uniform position misses on its line, and on the entry of the page table that leads to it, in every copy. What replicas
-//! add is mostly how many of these misses there are more. That depends on the size of the array and on what ran before: less is
-//! missed among contenders that update the same copies, more among trees and transactions on other memory, or where neighbours use
-//! the cache. The length of a sample, and how the loop was compiled, make no difference. So here there are only two contenders on arrays
-//! of one size, the array alone and the same with its replicas, and before each sample come many updates of its kind that do not
-//! count: the caches hold what they hold in a program of such updates.
+//! add is mostly how much more these misses take. That depends on the size of the array, on what ran before, and on what neighbours
+//! do with cache and memory: `replicate` alone has said 7, 14 and 42 % in different hours. The length of a sample, and how the loop
+//! was compiled, make no difference. So here there are only two contenders, in turns, on arrays of one size: the array alone and the
+//! same with its replicas. Before each sample come many updates of its kind that do not count: the caches hold what they hold in a
+//! program of such updates.
 
 use tierra_memory::replication::{Composition, Method, ReplicaSet, Waits};
 

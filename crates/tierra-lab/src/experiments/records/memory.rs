@@ -112,7 +112,7 @@ impl Experiment for KvMemory {
         };
         let bars = LIMITS.iter().flat_map(|limit| {
             let over = |key| Some(of(limit.near, key)? / of(limit.redis, key)?);
-            let values = format!("values up to {} B packed", limit.bytes);
+            let values = limit.near.trim_start_matches("Tierra, ");
             [
                 Bar::at_most(
                     format!("{values}: memory of a record over redis-server's, as the servers say"),
