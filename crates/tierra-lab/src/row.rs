@@ -42,6 +42,9 @@ impl fmt::Display for Cell {
     }
 }
 
+/// The key that marks a refused row.
+const REFUSED: &str = "median_refused";
+
 /// One measured point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
@@ -104,6 +107,18 @@ impl Row {
         row
     }
 
+    /// Marks the row as refused: its samples scatter too much, so none of its cells of samples has a value.
+    pub fn refused(self) -> Row {
+        match self.is_refused() {
+            true => self,
+            false => self.flag(REFUSED, true),
+        }
+    }
+
+    fn is_refused(&self) -> bool {
+        self.get(REFUSED) == Some(&Cell::Flag(true))
+    }
+
     fn with(mut self, key: &str, cell: Cell) -> Row {
         debug_assert!(self.get(key).is_none(), "key `{key}` given twice");
         self.cells.push((key.to_owned(), cell));
@@ -122,11 +137,12 @@ impl Row {
             .map(|(_, cell)| cell)
     }
 
-    /// A cell as a number: the median if it holds samples.
+    /// A cell as a number: the median if it holds samples, unless they were refused.
     pub fn value(&self, key: &str) -> Option<f64> {
         match self.get(key)? {
             Cell::Count(count) => Some(*count as f64),
             Cell::Number(number) => Some(*number),
+            Cell::Samples(_) if self.is_refused() => None,
             Cell::Samples(samples) => stats::median(samples),
             Cell::Flag(_) | Cell::Text(_) => None,
         }
@@ -143,6 +159,7 @@ impl Row {
     /// Median and quartiles of a cell of samples; all three are equal for a single number.
     pub fn summary(&self, key: &str) -> Option<Summary> {
         match self.get(key)? {
+            Cell::Samples(_) if self.is_refused() => None,
             Cell::Samples(samples) => Summary::of(samples),
             _ => self.value(key).map(Summary::alone),
         }
@@ -229,6 +246,19 @@ mod tests {
         let tampered = r#"{"time_ns":[3,1,2],"time_median_ns":0.001}"#;
         let tampered: Row = serde_json::from_str(tampered).unwrap();
         assert_eq!(tampered.value("time_ns"), Some(2.0));
+    }
+
+    #[test]
+    fn refused_samples_have_no_value_and_stay_so_in_json() {
+        let refused = row().refused();
+        let json = serde_json::to_string(&refused).unwrap();
+        let read: Row = serde_json::from_str(&json).unwrap();
+        assert_eq!(read, refused);
+        assert_eq!(
+            (read.value("time_ns"), read.value("rows")),
+            (None, Some(7.0))
+        );
+        assert_eq!(read.summary("time_ns"), None);
     }
 
     #[test]

@@ -22,7 +22,7 @@
 //! [`resolve`](RecordTable::resolve) says whether a handle is still valid.
 //!
 //! Invariants:
-//! - Slot `p` of the directory (`2^depth` slots) names the segment of every hash whose top `depth` bits are
+//! - Slot `p` of the directory (`2^depth` slots, but none for a depth of 0) names the segment of every hash whose top `depth` bits are
 //!   `p`. A segment of depth `d` is named by `2^(depth - d)` consecutive slots. All segments have
 //!   [`SEGMENT_GROUPS`] groups, or there is only one.
 //! - An entry lies in its home group, chosen by the low bits of its hash, or in the first group of its probe sequence
@@ -54,8 +54,8 @@ const ABSENT: u8 = SLOTS as u8;
 
 /// A map from keys to records, which are numbers below 2^40.
 pub struct RecordTable {
-    /// Segment numbers by the top bits of a hash.
-    directory: Vec<u32>,
+    /// Segment numbers by the top bits of a hash. Empty while there is one segment, which is number 0.
+    directory: Box<[u32]>,
     depth: u32,
     segments: Segments,
     len: usize,
@@ -117,7 +117,7 @@ impl RecordTable {
 
     fn with(segments: Segments) -> RecordTable {
         RecordTable {
-            directory: vec![0],
+            directory: Box::default(),
             depth: 0,
             segments,
             len: 0,
@@ -139,7 +139,7 @@ impl RecordTable {
 
     /// The memory that the table takes, records not included.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.segments.bytes() + self.directory.capacity() * size_of::<u32>()
+        size_of::<Self>() + self.segments.bytes() + size_of_val(&*self.directory)
     }
 
     /// How much of that is far memory.
@@ -366,7 +366,13 @@ impl RecordTable {
 
     #[inline(always)]
     fn segment_number(&self, hash: u64) -> usize {
-        self.directory[self.directory_slot(hash)] as usize
+        self.segment_at(self.directory_slot(hash))
+    }
+
+    /// The segment that a slot of the directory names.
+    #[inline(always)]
+    fn segment_at(&self, slot: usize) -> usize {
+        self.directory.get(slot).copied().unwrap_or(0) as usize
     }
 
     /// The slot of a hash in the directory.
@@ -387,7 +393,10 @@ impl RecordTable {
         let depth = self.segments.depth(number);
         if depth > self.depth {
             let doubled = |&segment: &u32| [segment; 2];
-            self.directory = self.directory.iter().flat_map(doubled).collect();
+            self.directory = match self.depth {
+                0 => Box::new([number as u32; 2]),
+                _ => self.directory.iter().flat_map(doubled).collect(),
+            };
             self.depth += 1;
         }
         // The places of a segment are consecutive; the upper half of them is the new one's.
@@ -416,7 +425,8 @@ impl RecordTable {
             self.segments.merge(kept, removed, records);
             self.directory[first..first + 2 * slots].fill(kept as u32);
             if self.segments.depth(kept) == 0 {
-                self.directory = vec![kept as u32];
+                debug_assert_eq!(kept, 0, "the first stays");
+                self.directory = Box::default();
                 self.depth = 0;
             }
         }

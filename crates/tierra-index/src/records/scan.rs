@@ -62,8 +62,7 @@ impl RecordTable {
     pub fn scan<R: RecordStore>(&self, cursor: u64, records: &R, mut emit: impl FnMut(u64)) -> u64 {
         let reversed = (cursor >> PLACE_BITS) as u32 & ((1 << GROUP_BITS) - 1);
         let place = cursor & ((1 << PLACE_BITS) - 1);
-        let number =
-            self.directory[(place >> 1 >> (PLACE_BITS - 1 - self.depth)) as usize] as usize;
+        let number = self.segment_at((place >> 1 >> (PLACE_BITS - 1 - self.depth)) as usize);
         let groups = self.segments.groups(number);
         let bits = groups.len().trailing_zeros();
         // A small table has fewer groups: those whose reversed numbers begin as the cursor does.

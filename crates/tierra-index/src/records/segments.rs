@@ -6,7 +6,7 @@
 //! is read only where these do not say where its entry belongs.
 //!
 //! Invariants: a segment's length is the number of its occupied slots; every number is either among those that name segments, or
-//! among the unused.
+//! among the unused; there are blocks exactly if there is a [`ManySegments`], and else one segment, number 0.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tierra_memory::{FarSource, LARGE_PAGE_BYTES, emulation};
 use super::group::{Group, HASH_BITS, RecordEntry, SLOTS};
 use super::probe::{home_group, next_group};
 use super::record_store::RecordStore;
-use crate::node_array::NodeArray;
+use crate::node_array::{Node, NodeArray};
 
 /// Entries a group holds on average when its segment is full.
 ///
@@ -30,18 +30,27 @@ const BLOCK_SEGMENTS: usize = LARGE_PAGE_BYTES / (SEGMENT_GROUPS * size_of::<Gro
 const SPARSE: usize = 4;
 
 pub(super) struct Segments {
-    /// The only segment, while it has fewer groups than [`SEGMENT_GROUPS`]; then `blocks` is empty.
-    small: NodeArray<Group>,
+    /// The only segment, while it has fewer groups than [`SEGMENT_GROUPS`]; then there are no blocks.
+    small: Box<[Group]>,
+    /// Entries of the small segment.
+    small_len: u32,
     /// The others; a block none of whose segments is used is given back.
-    blocks: Vec<Option<NodeArray<Group>>>,
+    blocks: Box<[Option<NodeArray<Group>>]>,
+    /// What else there is to know of blocks. Apart, because most tables are small, and there may be millions of them.
+    many: Option<Box<ManySegments>>,
+    /// The source of far blocks; `None` if blocks are near.
+    far: Option<Arc<FarSource>>,
+}
+
+/// The segments in blocks.
+#[derive(Default)]
+struct ManySegments {
     /// Groups of all blocks.
     block_groups: usize,
     info: Vec<SegmentInfo>,
     /// The numbers that name segments, and the free ones.
     in_use: Vec<u32>,
     free: Vec<u32>,
-    /// The source of far blocks; `None` if blocks are near.
-    far: Option<Arc<FarSource>>,
 }
 
 #[derive(Clone, Copy)]
@@ -73,12 +82,10 @@ impl Segments {
     /// One segment of one group. Blocks are far if a source of far memory is given.
     pub(super) fn new(far: Option<Arc<FarSource>>) -> Segments {
         Segments {
-            small: NodeArray::zeroed(1),
-            blocks: Vec::new(),
-            block_groups: 0,
-            info: vec![SegmentInfo::EMPTY],
-            in_use: vec![0],
-            free: Vec::new(),
+            small: vec![<Group as Node>::ZERO].into_boxed_slice(),
+            small_len: 0,
+            blocks: Box::default(),
+            many: None,
             far,
         }
     }
@@ -116,20 +123,26 @@ impl Segments {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        (self.small.len() + self.block_groups) * size_of::<Group>()
-            + self.blocks.capacity() * size_of::<Option<NodeArray<Group>>>()
-            + self.info.capacity() * size_of::<SegmentInfo>()
-            + (self.in_use.capacity() + self.free.capacity()) * size_of::<u32>()
+        let small = size_of_val(&*self.small);
+        let Some(many) = &self.many else {
+            return small;
+        };
+        small
+            + many.block_groups * size_of::<Group>()
+            + size_of_val(&*self.blocks)
+            + size_of::<ManySegments>()
+            + many.info.capacity() * size_of::<SegmentInfo>()
+            + (many.in_use.capacity() + many.free.capacity()) * size_of::<u32>()
     }
 
     /// Numbers below this may name segments.
     pub(super) fn numbers(&self) -> usize {
-        self.info.len()
+        self.many.as_ref().map_or(1, |many| many.info.len())
     }
 
     /// The numbers that name segments, in no particular order.
     pub(super) fn in_use(&self) -> &[u32] {
-        &self.in_use
+        self.many.as_ref().map_or(&[0], |many| &many.in_use)
     }
 
     #[inline(always)]
@@ -160,26 +173,40 @@ impl Segments {
 
     /// Whether the segment holds anything.
     pub(super) fn is_used(&self, number: usize) -> bool {
-        self.info[number].len > 0
+        self.len(number) > 0
     }
 
     pub(super) fn depth(&self, number: usize) -> u32 {
-        self.info[number].depth
+        self.many.as_ref().map_or(0, |many| many.info[number].depth)
+    }
+
+    /// Entries of a segment.
+    #[inline(always)]
+    fn len(&self, number: usize) -> usize {
+        let many = self.many.as_ref();
+        many.map_or(self.small_len, |many| many.info[number].len) as usize
+    }
+
+    #[inline(always)]
+    fn len_mut(&mut self, number: usize) -> &mut u32 {
+        match &mut self.many {
+            Some(many) => &mut many.info[number].len,
+            None => &mut self.small_len,
+        }
     }
 
     pub(super) fn is_full(&self, number: usize) -> bool {
-        self.info[number].len as usize >= self.groups(number).len() * LOAD
+        self.len(number) >= self.groups(number).len() * LOAD
     }
 
     pub(super) fn is_sparse(&self, number: usize) -> bool {
         let groups = self.groups(number).len();
-        groups > 1 && (self.info[number].len as usize) < groups * LOAD / SPARSE
+        groups > 1 && self.len(number) < groups * LOAD / SPARSE
     }
 
     /// Whether two segments fill less than half of one.
     pub(super) fn fit_together(&self, one: usize, other: usize) -> bool {
-        let len = self.info[one].len + self.info[other].len;
-        (len as usize) < SEGMENT_GROUPS * LOAD / 2
+        self.len(one) + self.len(other) < SEGMENT_GROUPS * LOAD / 2
     }
 
     /// Inserts an entry into the first group of its probe sequence that has a vacant slot; returns group and slot.
@@ -191,7 +218,7 @@ impl Segments {
         tag: u8,
         entry: RecordEntry,
     ) -> (usize, usize) {
-        self.info[number].len += 1;
+        *self.len_mut(number) += 1;
         let groups = self.groups_mut(number);
         let mut at = home;
         loop {
@@ -204,7 +231,7 @@ impl Segments {
 
     /// An entry of the segment has been removed.
     pub(super) fn note_removal(&mut self, number: usize) {
-        self.info[number].len -= 1;
+        *self.len_mut(number) -= 1;
     }
 
     /// Moves every entry of the only segment into twice the groups.
@@ -237,10 +264,11 @@ impl Segments {
 
     /// Gives the entries with the next bit set to a new segment, which is returned.
     pub(super) fn split<R: RecordStore>(&mut self, number: usize, records: &R) -> usize {
-        let depth = self.info[number].depth + 1;
+        let depth = self.depth(number) + 1;
         let new = self.claim_number();
-        self.info[number].depth = depth;
-        self.info[new].depth = depth;
+        let info = &mut self.many_mut().info;
+        info[number].depth = depth;
+        info[new].depth = depth;
         let moved = self.drain(number, |at, entry| current_home(at, entry, records));
         let (ones, zeros): (Vec<Moved>, _) = moved.into_iter().partition(|moved| {
             let known = depth <= HASH_BITS;
@@ -261,25 +289,26 @@ impl Segments {
     pub(super) fn merge<R: RecordStore>(&mut self, number: usize, other: usize, records: &R) {
         let mut moved = self.drain(other, |at, entry| current_home(at, entry, records));
         moved.extend(self.drain(number, |at, entry| current_home(at, entry, records)));
-        self.info[number].depth -= 1;
         self.insert_all(number, moved);
-        let at = self.info[other].in_use_at;
-        self.in_use.swap_remove(at as usize);
-        if let Some(&moved) = self.in_use.get(at as usize) {
-            self.info[moved as usize].in_use_at = at;
+        let many = self.many_mut();
+        many.info[number].depth -= 1;
+        let at = many.info[other].in_use_at;
+        many.in_use.swap_remove(at as usize);
+        if let Some(&moved) = many.in_use.get(at as usize) {
+            many.info[moved as usize].in_use_at = at;
         }
-        self.free.push(other as u32);
+        many.free.push(other as u32);
         let block = other / BLOCK_SEGMENTS;
         let in_block = |&&free: &&u32| free as usize / BLOCK_SEGMENTS == block;
-        if self.free.iter().filter(in_block).count() == BLOCK_SEGMENTS {
+        if many.free.iter().filter(in_block).count() == BLOCK_SEGMENTS {
+            many.block_groups -= BLOCK_SEGMENTS * SEGMENT_GROUPS;
             self.blocks[block] = None;
-            self.block_groups -= BLOCK_SEGMENTS * SEGMENT_GROUPS;
         }
     }
 
     /// Empties a segment; `home` is asked for every entry's new home.
     fn drain(&mut self, number: usize, home: impl Fn(usize, RecordEntry) -> usize) -> Vec<Moved> {
-        let mut moved = Vec::with_capacity(self.info[number].len as usize);
+        let mut moved = Vec::with_capacity(self.len(number));
         self.reading(number, 0..self.groups(number).len());
         for (at, group) in self.groups_mut(number).iter_mut().enumerate() {
             for slot in group.occupied() {
@@ -287,9 +316,9 @@ impl Segments {
                 let home = home(at, entry);
                 moved.push(Moved { home, tag, entry });
             }
-            *group = <Group as crate::node_array::Node>::ZERO;
+            *group = <Group as Node>::ZERO;
         }
-        self.info[number].len = 0;
+        *self.len_mut(number) = 0;
         moved
     }
 
@@ -302,47 +331,48 @@ impl Segments {
 
     /// Gives the only segment, number 0, which is empty, as many groups.
     fn resize(&mut self, groups: usize) {
-        debug_assert_eq!((self.info[0].len, self.info[0].depth), (0, 0));
-        debug_assert_eq!(self.in_use, [0]);
-        self.info.truncate(1);
-        self.free.clear();
-        self.blocks.clear();
-        self.block_groups = 0;
+        debug_assert_eq!(
+            (self.len(0), self.depth(0), self.in_use()),
+            (0, 0, &[0][..])
+        );
+        self.blocks = Box::default();
+        self.many = None;
         if groups < SEGMENT_GROUPS {
-            self.small = NodeArray::zeroed(groups);
+            self.small = vec![<Group as Node>::ZERO; groups].into_boxed_slice();
         } else {
-            self.small = NodeArray::zeroed(0);
-            self.info.clear();
-            self.in_use.clear();
+            self.small = Box::default();
+            self.many = Some(Box::default());
             self.claim_number();
         }
-        self.info.shrink_to_fit();
-        self.in_use.shrink_to_fit();
-        self.free.shrink_to_fit();
-        self.blocks.shrink_to_fit();
+    }
+
+    /// What is known of blocks, which there are.
+    fn many_mut(&mut self) -> &mut ManySegments {
+        self.many.as_mut().expect("a table of several segments")
     }
 
     /// A segment that nothing names, empty, of depth 0.
     fn claim_number(&mut self) -> usize {
-        if self.free.is_empty() {
+        if self.many_mut().free.is_empty() {
             self.add_segments();
         }
-        let number = self.free.pop().expect("there are some now") as usize;
+        let number = self.many_mut().free.pop().expect("there are some now") as usize;
         if self.blocks[number / BLOCK_SEGMENTS].is_none() {
             // All of its block has been given back.
             self.blocks[number / BLOCK_SEGMENTS] = Some(self.new_block(BLOCK_SEGMENTS));
         }
-        self.info[number] = SegmentInfo {
-            in_use_at: self.in_use.len() as u32,
+        let many = self.many_mut();
+        many.info[number] = SegmentInfo {
+            in_use_at: many.in_use.len() as u32,
             ..SegmentInfo::EMPTY
         };
-        self.in_use.push(number as u32);
+        many.in_use.push(number as u32);
         number
     }
 
     /// Adds numbers, and as much of a block as they need.
     fn add_segments(&mut self) {
-        let first = self.info.len();
+        let first = self.numbers();
         let added = if first < BLOCK_SEGMENTS && self.far.is_none() {
             first.max(1)
         } else {
@@ -350,22 +380,26 @@ impl Segments {
         };
         if first.is_multiple_of(BLOCK_SEGMENTS) {
             let block = self.new_block(added);
-            self.blocks.push(Some(block));
+            let mut blocks = std::mem::take(&mut self.blocks).into_vec();
+            blocks.push(Some(block));
+            self.blocks = blocks.into_boxed_slice();
         } else {
             let mut wider = self.new_block(first + added);
             if let Some(block) = &self.blocks[0] {
                 wider[..block.len()].copy_from_slice(block);
-                self.block_groups -= block.len();
+                let replaced = block.len();
+                self.many_mut().block_groups -= replaced;
             }
             self.blocks[0] = Some(wider);
         }
         let end = first + added;
-        self.info.resize(end, SegmentInfo::EMPTY);
-        self.free.extend((first as u32..end as u32).rev());
+        let many = self.many_mut();
+        many.info.resize(end, SegmentInfo::EMPTY);
+        many.free.extend((first as u32..end as u32).rev());
     }
 
     fn new_block(&mut self, segments: usize) -> NodeArray<Group> {
-        self.block_groups += segments * SEGMENT_GROUPS;
+        self.many_mut().block_groups += segments * SEGMENT_GROUPS;
         NodeArray::zeroed_in(self.far.as_deref(), segments * SEGMENT_GROUPS)
     }
 }

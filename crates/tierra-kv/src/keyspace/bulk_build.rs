@@ -224,6 +224,6 @@ impl Db {
             let by_score = a.0.partial_cmp(&b.0).expect("no score is NaN");
             by_score.then_with(|| heap.key(a.1).cmp(heap.key(b.1)))
         });
-        *large = Large::Set(table, Order::new(ranked.into_iter()));
+        *large = Large::Set(table, Box::new(Order::new(ranked.into_iter())));
     }
 }

@@ -76,7 +76,7 @@ impl Db {
             }
         }
         Ok(self.store.larges.add(if is_set {
-            Large::Set(table, Order::new(ranked.into_iter()))
+            Large::Set(table, Box::new(Order::new(ranked.into_iter())))
         } else {
             Large::Hash(table)
         }))

@@ -10,8 +10,8 @@ use super::order::Order;
 pub(super) enum Large {
     /// The records of fields, whose values are the fields' values.
     Hash(RecordTable),
-    /// The records of members, whose values are scores, and their order.
-    Set(RecordTable, Order),
+    /// The records of members, whose values are scores, and their order. Apart, so that it costs no hash anything.
+    Set(RecordTable, Box<Order>),
 }
 
 impl Large {
@@ -29,11 +29,12 @@ impl Large {
 
     /// The memory that it takes, records not included.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Large>()
-            + match self {
-                Large::Hash(table) => table.bytes(),
-                Large::Set(table, order) => table.bytes() + order.bytes(),
-            }
+        // A table counts itself.
+        let own = size_of::<Large>() - size_of::<RecordTable>();
+        own + match self {
+            Large::Hash(table) => table.bytes(),
+            Large::Set(table, order) => table.bytes() + size_of::<Order>() + order.bytes(),
+        }
     }
 }
 

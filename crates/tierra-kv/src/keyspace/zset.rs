@@ -177,7 +177,7 @@ impl Db {
         self.write_large(
             key,
             entry,
-            Large::Set(table, Order::new(ranked.into_iter())),
+            Large::Set(table, Box::new(Order::new(ranked.into_iter()))),
         )
     }
 

@@ -18,7 +18,7 @@ use crate::error::{Context, LabError};
 use crate::lab::Lab;
 use crate::progress;
 use crate::results::Tier;
-use crate::row::Row;
+use crate::row::{Row, distinct, find};
 use crate::sorted::size_name;
 use crate::turns::turns;
 use crate::view::{Unit, View};
@@ -27,6 +27,10 @@ use crate::view::{Unit, View};
 const IN_FLIGHT: [usize; 11] = [1, 2, 4, 8, 10, 12, 16, 24, 32, 48, 64];
 /// A sample is the time of this many lines, so that it is a whole number with three digits and more.
 const LINES: u64 = 1_000;
+/// Misses that a core of the paper's machine has in flight.
+const MISSES: usize = 10;
+/// What the names of near memory begin with.
+const NEAR: &str = "near";
 /// The contender's name in messages.
 const WHO: &str = "the lab";
 
@@ -106,9 +110,40 @@ impl Experiment for Floor {
         })
     }
 
-    fn bars(&self, _: &[Row]) -> Vec<Bar> {
-        // A property of the machine has no bars.
-        Vec::new()
+    fn bars(&self, rows: &[Row]) -> Vec<Bar> {
+        // How fast memory is, is the machine's. The bars say whether it was measured, and whether it is a machine on which
+        // interleaving pays.
+        let near = distinct(rows, "prefetched")
+            .into_iter()
+            .find(|name| name.starts_with(NEAR));
+        let time = |loads: &str, in_flight: usize| {
+            let in_flight = in_flight.to_string();
+            let identity = [(loads, near.as_deref()?), ("in_flight", &in_flight)];
+            find(rows, &identity)?.value("time_ns")
+        };
+        let gain = time("prefetched", 1).zip(time("prefetched", MISSES));
+        let alone = time("prefetched", 1).zip(time("plain", 1));
+        let steps = IN_FLIGHT.iter().zip(&IN_FLIGHT[1..]);
+        let slower = steps
+            .map(|(&few, &more)| Some(time("prefetched", more)? / time("prefetched", few)?))
+            .reduce(|most, next| Some(most?.max(next?)));
+        vec![
+            Bar::at_least(
+                "near: time of a line alone over that of ten in flight",
+                7.0,
+                gain.map(|(one, ten)| one / ten),
+            ),
+            Bar::at_most(
+                "near: time of a line alone, prefetched and then read: times more or less than a plain load's",
+                1.1,
+                alone.map(|(prefetched, plain)| (prefetched / plain).max(plain / prefetched)),
+            ),
+            Bar::at_most(
+                "near, prefetched: time of a line over that with the next fewer in flight, most of all steps",
+                1.05,
+                slower.flatten(),
+            ),
+        ]
     }
 
     fn views(&self) -> &'static [View] {
@@ -183,7 +218,7 @@ impl Memory {
         let doing = || "mapping memory";
         let mut region = Region::near(bytes).by(WHO, doing())?;
         region.populate().by(WHO, doing())?;
-        let name = format!("near, {} pages", size_name(region.page_size_bytes()));
+        let name = format!("{NEAR}, {} pages", size_name(region.page_size_bytes()));
         let held = Held::Region(region);
         Ok(Memory { name, held })
     }
@@ -201,6 +236,34 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_bar_can_be_missed() {
+        let rows = |of: &dyn Fn(&str, usize) -> u64| -> Vec<Row> {
+            let each = |loads: &str| {
+                IN_FLIGHT.map(|in_flight| {
+                    Row::new()
+                        .text(loads, "near, 2 MB pages")
+                        .text("in_flight", in_flight.to_string())
+                        .samples("time", "ns", vec![of(loads, in_flight)])
+                })
+            };
+            [each("prefetched"), each("plain")].concat()
+        };
+        let met = |of: &dyn Fn(&str, usize) -> u64| {
+            let bars = Floor.bars(&rows(of));
+            bars.iter().map(|bar| bar.met).collect::<Vec<_>>()
+        };
+        assert_eq!(met(&|_, in_flight| 100_000 / in_flight as u64), [true; 3]);
+        assert_eq!(met(&|_, _| 100), [false, true, true]);
+        let late = |loads: &str, in_flight: usize| match (loads, in_flight) {
+            ("prefetched", 1) => 120_000,
+            (_, 64) => 9_000,
+            _ => 100_000 / in_flight as u64,
+        };
+        assert_eq!(met(&late), [true, false, false]);
+        assert_eq!(Floor.bars(&[])[0].measured, None);
+    }
 
     #[test]
     fn every_memory_can_be_chased() {

@@ -20,6 +20,7 @@ use crate::results::Tier;
 use crate::row::Row;
 use crate::sorted::size_name;
 use crate::turns::turns;
+use crate::update_cost;
 use crate::view::{Unit, View};
 
 /// The most replicas.
@@ -102,6 +103,8 @@ impl Experiment for ReplicateChunk {
             }
         }
         bar.finish_and_clear();
+        drop(alone);
+        rows.extend(update_cost::measure(lab, &copies)?);
         let parameters = Row::new()
             .count("array_bytes", bytes as u64)
             .count("rounds", rounds as u64)
@@ -130,11 +133,14 @@ impl Experiment for ReplicateChunk {
             .and_then(time)
             .zip(best)
             .map(|(plain, ours)| plain / ours);
-        vec![Bar::at_least(
-            "1 MiB appended to 3 replicas: bytes a second over plain copies past the cache",
-            0.8,
-            rate,
-        )]
+        vec![
+            Bar::at_least(
+                "1 MiB appended to 3 replicas: bytes a second over plain copies past the cache",
+                0.8,
+                rate,
+            ),
+            update_cost::bar(rows),
+        ]
     }
 
     fn views(&self) -> &'static [View] {
@@ -323,7 +329,8 @@ const fn view(title: &'static str, series: &'static str) -> View {
     }
 }
 
-const VIEWS: [View; 4] = [
+const VIEWS: [View; 5] = [
+    update_cost::VIEW,
     view("1 replica: times the write to one copy", "1 replica"),
     view("2 replicas", "2 replicas"),
     view("3 replicas", "3 replicas"),

@@ -1,7 +1,7 @@
 //! Sizes in which objects are allocated.
 //!
-//! Multiples of 16 up to 256 bytes, then sixteen sizes to each doubling up to 16 KiB: an object takes at
-//! most a sixteenth more than it asks for, above 256 bytes. Anything larger takes whole pages.
+//! Multiples of 16 up to 512 bytes, then thirty-two sizes to each doubling up to 16 KiB: an object takes at most a thirty-second more
+//! than it asks for, above 512 bytes. Anything larger takes whole pages.
 
 /// Granularity of an object's size and place.
 pub(super) const UNIT_BYTES: usize = 16;
@@ -11,7 +11,7 @@ pub(super) const SMALL_BYTES_MAX: usize = 16 << 10;
 /// Objects of a span, at most: its free slots are a bitmap of four words.
 pub(super) const SPAN_OBJECTS_MAX: usize = 256;
 
-const STEPS: usize = 16;
+const STEPS: usize = 32;
 const FINE_BYTES: usize = STEPS * UNIT_BYTES;
 const DOUBLINGS: usize = (SMALL_BYTES_MAX / FINE_BYTES).ilog2() as usize;
 const SPAN_BYTES: usize = 64 << 10;

@@ -195,12 +195,14 @@ fn gather(memory: &mut RecordMemory, objects: &mut [ObjectAddress], bytes: usize
 
 #[test]
 fn two_sparse_spans_become_one() {
+    // As many slots a span as divide by four.
+    const BYTES: usize = 1024;
     let mut memory = memory();
-    let mut objects = vec![memory.allocate(Speed::Near, 1000).unwrap()];
+    let mut objects = vec![memory.allocate(Speed::Near, BYTES).unwrap()];
     let held_bytes = |memory: &RecordMemory| memory.used(Speed::Near).held_bytes;
     let span_bytes = held_bytes(&memory);
     while held_bytes(&memory) < 2 * span_bytes || memory.used(Speed::Near).vacant_bytes > 0 {
-        objects.push(memory.allocate(Speed::Near, 1000).unwrap());
+        objects.push(memory.allocate(Speed::Near, BYTES).unwrap());
     }
     let slots = objects.len() / 2;
     // One of four stays.
@@ -214,9 +216,9 @@ fn two_sparse_spans_become_one() {
         .flat_map(|both| [both.0.0, both.1.0]);
     let mut objects: Vec<ObjectAddress> = both.collect();
     assert_eq!(held_bytes(&memory), 2 * span_bytes);
-    assert_eq!(gather(&mut memory, &mut objects, 1000), slots / 4);
+    assert_eq!(gather(&mut memory, &mut objects, BYTES), slots / 4);
     assert_eq!(held_bytes(&memory), span_bytes);
-    assert_eq!(gather(&mut memory, &mut objects, 1000), 0);
+    assert_eq!(gather(&mut memory, &mut objects, BYTES), 0);
 }
 
 proptest! {

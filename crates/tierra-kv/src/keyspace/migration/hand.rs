@@ -33,7 +33,7 @@ impl Hand {
             Some(table) => (&mut table.records, None),
             None => match store.larges.named(self.visiting - DATABASES) {
                 Some(Large::Hash(table)) => (table, None),
-                Some(Large::Set(table, order)) => (table, Some(order)),
+                Some(Large::Set(table, order)) => (table, Some(&mut **order)),
                 None => return (0, 0),
             },
         };

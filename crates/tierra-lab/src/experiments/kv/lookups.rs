@@ -19,7 +19,7 @@ use crate::lab::{Lab, SEED};
 use crate::progress;
 use crate::random::Random;
 use crate::results::Tier;
-use crate::row::Row;
+use crate::row::{Row, distinct, find};
 use crate::sorted::size_name;
 use crate::turns::turns;
 use crate::view::{Unit, View};
@@ -92,7 +92,7 @@ impl Experiment for KvLookups {
         bar.finish_and_clear();
         let parameters = Row::new()
             .count("rounds", rounds as u64)
-            .text("far", "optane, registered");
+            .text("far", "optane, all its bandwidth, registered");
         Ok(Measured {
             tier: Tier::Emulated,
             parameters,
@@ -100,14 +100,69 @@ impl Experiment for KvLookups {
         })
     }
 
-    fn bars(&self, _: &[Row]) -> Vec<Bar> {
-        // There is no promise about them.
-        Vec::new()
+    fn bars(&self, rows: &[Row]) -> Vec<Bar> {
+        let each = |entries: &str, memory: &str, way: Scheduling| {
+            let identity = [
+                ("entries", entries),
+                ("memory", memory),
+                ("way", way.name()),
+            ];
+            let row = find(rows, &identity)?;
+            Some(row.value("time_ns")? / row.value("lookups")?)
+        };
+        let [plain, interleaved, auto] = WAYS;
+        let [(near, _), (far, _)] = MEMORIES;
+        let saved = |entries: &String, memory| {
+            Some(each(entries, memory, plain)? / each(entries, memory, interleaved)?)
+        };
+        // Interleaved, a leaf's line costs its share of the misses that far memory takes at a time.
+        let line_ns = FarMemory::OPTANE.latency_ns / FarMemory::OPTANE.misses_in_flight as f64;
+        let over_lines = |entries: &String| {
+            let expected = each(entries, near, interleaved)? + line_ns;
+            Some(each(entries, far, interleaved)? / expected)
+        };
+        let over_better = |entries: &String, memory| {
+            let better = each(entries, memory, plain)?.min(each(entries, memory, interleaved)?);
+            Some(each(entries, memory, auto)? / better)
+        };
+        let sizes = distinct(rows, "entries");
+        let autos = sizes
+            .iter()
+            .flat_map(|entries| [near, far].map(|memory| over_better(entries, memory)));
+        vec![
+            Bar::at_least(
+                "near: plain lookups over interleaved ones, least of all sizes",
+                2.5,
+                extreme(sizes.iter().map(|entries| saved(entries, near)), f64::min),
+            ),
+            Bar::at_least(
+                "far: plain lookups over interleaved ones, least of all sizes",
+                4.0,
+                extreme(sizes.iter().map(|entries| saved(entries, far)), f64::min),
+            ),
+            Bar::at_most(
+                "far, interleaved: time over that of near leaves and latency / misses in flight, most of all sizes",
+                1.3,
+                extreme(sizes.iter().map(over_lines), f64::max),
+            ),
+            Bar::at_most(
+                "auto: time over the better of both ways, most of all sizes and memories",
+                1.1,
+                extreme(autos, f64::max),
+            ),
+        ]
     }
 
     fn views(&self) -> &'static [View] {
         &VIEWS
     }
+}
+
+/// The least or the most, if all are known and there are any.
+fn extreme(values: impl Iterator<Item = Option<f64>>, choose: fn(f64, f64) -> f64) -> Option<f64> {
+    values
+        .reduce(|one, other| Some(choose(one?, other?)))
+        .flatten()
 }
 
 const VIEWS: [View; 1] = [View {
@@ -170,6 +225,43 @@ fn sample(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nanoseconds of a lookup: plain, interleaved, auto; near, then far.
+    fn rows(times: [[u64; 3]; 2]) -> Vec<Row> {
+        let memories = MEMORIES.iter().zip(times);
+        let points = memories.flat_map(|((memory, _), times)| {
+            let ways = WAYS.iter().zip(times);
+            ways.map(move |(way, time_ns)| {
+                Row::new()
+                    .text("entries", "64 MB")
+                    .text("memory", *memory)
+                    .text("way", way.name())
+                    .count("lookups", 1)
+                    .samples("time", "ns", vec![time_ns])
+            })
+        });
+        points.collect()
+    }
+
+    #[test]
+    fn every_bar_can_be_missed() {
+        let met = |times| {
+            let bars = KvLookups.bars(&rows(times));
+            bars.iter().map(|bar| bar.met).collect::<Vec<_>>()
+        };
+        assert_eq!(met([[160, 50, 52], [400, 80, 82]]), [true; 4]);
+        assert_eq!(
+            met([[100, 50, 60], [400, 120, 120]]),
+            [false, false, false, false]
+        );
+        assert_eq!(
+            met([[160, 50, 52], [480, 110, 110]]),
+            [true, true, false, true]
+        );
+        let mut missing = rows([[160, 50, 52], [400, 80, 82]]);
+        missing.pop();
+        assert_eq!(KvLookups.bars(&missing)[3].measured, None);
+    }
 
     #[test]
     fn a_small_run_shows_every_way() {

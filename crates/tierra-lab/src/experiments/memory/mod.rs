@@ -117,9 +117,8 @@ impl Experiment for Memory {
         })
     }
 
-    fn bars(&self, _: &[Row]) -> Vec<Bar> {
-        // A property of the machine has no bars; `emulation` checks the emulated latencies.
-        Vec::new()
+    fn bars(&self, rows: &[Row]) -> Vec<Bar> {
+        relations::bars(rows)
     }
 
     fn views(&self) -> &'static [View] {

@@ -3,10 +3,13 @@
 //! Its figures are drawings; its text (sections 2.2.1 to 2.2.3) states relations. Each is computed from samples of the same
 //! round. The thesis ran 24 and 48 threads, this lab two.
 
+use crate::bar::Bar;
 use crate::row::{Cell, Row, find};
 
 /// One, in millionths.
 const PPM: f64 = 1e6;
+/// How many times more or less than stated a relation of emulated memory may be.
+const APART_MAX: f64 = 1.5;
 
 /// `over` relates to `under` as the thesis says.
 struct Relation {
@@ -16,6 +19,8 @@ struct Relation {
     under: (&'static str, &'static str),
 }
 
+/// Who measured a relation.
+const HERE: &str = "here";
 const NEAR: &str = "near, 2";
 const FAR: &str = "emulated optane, 2";
 
@@ -134,13 +139,35 @@ pub(super) fn here(rows: &[Row]) -> Vec<Row> {
         Some(
             Row::new()
                 .text("relation", relation.name)
-                .text("who", "here")
+                .text("who", HERE)
                 .text("tier", "emulated beside real")
                 .count("one_ppm", PPM as u64)
                 .samples("ratio", "ppm", ratios.collect()),
         )
     };
     RELATIONS.iter().filter_map(row).collect()
+}
+
+/// A bar for each relation of which a side is emulated; the others are the machine's.
+pub(super) fn bars(rows: &[Row]) -> Vec<Bar> {
+    let is_emulated = |relation: &&Relation| {
+        let sides = [relation.over, relation.under];
+        sides.iter().any(|(_, place)| place.contains("emulated"))
+    };
+    let bar = |relation: &Relation| {
+        let here = find(rows, &[("relation", relation.name), ("who", HERE)]);
+        let ratio = here.and_then(|row| row.value("ratio_ppm"));
+        let apart = ratio.map(|ratio| ratio / PPM / relation.stated);
+        Bar::at_most(
+            format!(
+                "{}: times more or less than the {} stated",
+                relation.name, relation.stated
+            ),
+            APART_MAX,
+            apart.map(|apart| apart.max(1.0 / apart)),
+        )
+    };
+    RELATIONS.iter().filter(is_emulated).map(bar).collect()
 }
 
 /// The samples of a pattern somewhere, or of a latency.
@@ -155,5 +182,32 @@ fn samples<'a>(rows: &'a [Row], (pattern, place): (&str, &str)) -> Option<&'a [u
     match row.get(key)? {
         Cell::Samples(samples) => Some(samples),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relation_of_emulated_memory_that_is_off_misses_its_bar() {
+        let rows = |times: f64| -> Vec<Row> {
+            let row = |relation: &Relation| {
+                let ratio = (relation.stated * times * PPM) as u64;
+                Row::new()
+                    .text("relation", relation.name)
+                    .text("who", HERE)
+                    .samples("ratio", "ppm", vec![ratio])
+            };
+            RELATIONS.iter().map(row).collect()
+        };
+        let of_the_machine = 4;
+        assert_eq!(bars(&rows(1.0)).len(), RELATIONS.len() - of_the_machine);
+        assert!(bars(&rows(1.4)).iter().all(|bar| bar.met));
+        assert!(bars(&rows(0.7)).iter().all(|bar| bar.met));
+        assert!(bars(&rows(1.6)).iter().all(|bar| !bar.met));
+        assert!(bars(&rows(0.6)).iter().all(|bar| !bar.met));
+        // The thesis's own rows are no measurement.
+        assert!(bars(&stated()).iter().all(|bar| bar.measured.is_none()));
     }
 }

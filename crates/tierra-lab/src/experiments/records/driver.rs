@@ -9,7 +9,6 @@ use tierra_data::ycsb::{Operation, Requests};
 use crate::error::LabError;
 use crate::histogram::Histogram;
 use crate::row::Row;
-use crate::stats;
 
 /// Something that serves requests.
 pub(super) trait Target {
@@ -69,11 +68,6 @@ impl Samples {
         let quantile = |part| run.latencies.quantile(part).unwrap_or_default();
         self.p50_ns.push(quantile(0.5));
         self.p99_ns.push(quantile(0.99));
-    }
-
-    /// The median of the times.
-    pub(super) fn median_ns(&self) -> Option<f64> {
-        stats::median(&self.time_ns)
     }
 
     /// Adds them to a row, under names with this suffix: `time_ns`, `latency_p50_ns`, `latency_p99_ns`.

@@ -1,13 +1,14 @@
 //! Figure 1 of the placement study: memory of a store of records, all near and all far, compared with redis-server.
 //!
 //! Records are inserted over the protocol, into one server after the other. Meanwhile memory is read: what the server reports,
-//! and what the system reports of its process. Redis stores a hash with values above 64 bytes as a table; Tierra packs values
-//! up to 1,024 bytes into one object. Each is also measured with the other's limit.
+//! and what the system reports of its process. A hash whose values are longer than `hash-max-listpack-value` is a table; one of shorter
+//! values is packed into one object. Redis's limit is 64 by default, Tierra's 1,024. Both servers are measured with both, and compared
+//! at the same one; their names say which.
 
 use std::time::Instant;
 
 use super::remote::Remote;
-use super::server::{REDIS, ServerProcess};
+use super::server::ServerProcess;
 use super::{WHO, paper, tiers};
 use crate::bar::Bar;
 use crate::curve::Curve;
@@ -17,7 +18,7 @@ use crate::lab::{Lab, ScaleOption};
 use crate::pin;
 use crate::progress;
 use crate::results::Tier;
-use crate::row::{Row, find};
+use crate::row::Row;
 use crate::view::{Unit, View};
 
 const CONNECTIONS: usize = 4;
@@ -26,37 +27,30 @@ const PIPELINE: usize = 32;
 const PARTS: [u64; 4] = [16, 8, 2, 1];
 /// Points of a curve.
 const POINTS: u64 = 32;
+/// Tierra's memory over redis-server's, at the same limit.
+const OVER_REDIS_MAX: f64 = 0.85;
 
-const FAR: &str = "Tierra, only-pmem";
-const PACKED_REDIS: &str = "redis-server, listpack up to 1,024 B";
+/// A limit of packed values in bytes, as servers are told, and the names of servers that have it.
+struct Limit {
+    bytes: &'static str,
+    near: &'static str,
+    far: &'static str,
+    redis: &'static str,
+}
 
-type Server = (
-    &'static str,
-    &'static str,
-    &'static [(&'static str, &'static str)],
-);
-
-/// Name, implementation and settings.
-const SERVERS: [Server; 5] = [
-    (WHO, WHO, &[("memory-alloc-policy", "only-dram")]),
-    (
-        FAR,
-        WHO,
-        &[
-            ("memory-alloc-policy", "only-pmem"),
-            ("emulate", "optane,scale=whole"),
-        ],
-    ),
-    (
-        "Tierra, listpack up to 64 B",
-        WHO,
-        &[
-            ("memory-alloc-policy", "only-dram"),
-            ("hash-max-listpack-value", "64"),
-        ],
-    ),
-    (REDIS, REDIS, &[]),
-    (PACKED_REDIS, REDIS, &[("hash-max-listpack-value", "1024")]),
+const LIMITS: [Limit; 2] = [
+    Limit {
+        bytes: "1024",
+        near: "Tierra, values up to 1,024 B packed",
+        far: "Tierra, all far, up to 1,024 B packed",
+        redis: "redis-server, values up to 1,024 B packed",
+    },
+    Limit {
+        bytes: "64",
+        near: "Tierra, values up to 64 B packed",
+        far: "Tierra, all far, up to 64 B packed",
+        redis: "redis-server, values up to 64 B packed",
+    },
 ];
 
 /// The experiment.
@@ -78,17 +72,23 @@ impl Experiment for KvMemory {
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let records = lab.records(4_000, 1_000_000);
         pin::to_cpu(0);
-        let bar = progress::bar("stores", SERVERS.len());
+        let bar = progress::bar("stores", 3 * LIMITS.len());
         let mut rows = Vec::new();
-        for (name, whose, settings) in SERVERS {
-            let server = if whose == WHO {
-                Some(ServerProcess::tierra(settings)?)
-            } else {
-                ServerProcess::redis(settings)
-            };
-            match server {
-                Some(server) => fill(&server, name, records, &mut rows)?,
-                None => println!("{name} is not measured: redis-server is not installed."),
+        for limit in &LIMITS {
+            let packed = ("hash-max-listpack-value", limit.bytes);
+            let near = [("memory-alloc-policy", "only-dram"), packed];
+            let far = [
+                ("memory-alloc-policy", "only-pmem"),
+                ("emulate", "optane,scale=whole"),
+                packed,
+            ];
+            for (name, settings) in [(limit.near, &near[..]), (limit.far, &far)] {
+                fill(&ServerProcess::tierra(settings)?, name, records, &mut rows)?;
+                bar.inc(1);
+            }
+            match ServerProcess::redis(&[packed]) {
+                Some(server) => fill(&server, limit.redis, records, &mut rows)?,
+                None => println!("{} is not measured: it is not installed.", limit.redis),
             }
             bar.inc(1);
         }
@@ -104,29 +104,31 @@ impl Experiment for KvMemory {
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
-        let most = rows
-            .iter()
-            .filter(|row| row.is(&[("store", WHO)]))
-            .filter_map(|row| row.value("count"))
-            .fold(0.0, f64::max);
-        let most = format!("{most}");
+        let count = |row: &Row| row.value("count");
+        let most = rows.iter().filter_map(count).reduce(f64::max);
         let of = |store, key: &str| {
-            let row = find(rows, &[("store", store), ("count", &most)])?;
-            row.value(key)
+            let is_full = |row: &&Row| row.is(&[("store", store)]) && count(row) == most;
+            rows.iter().find(is_full)?.value(key)
         };
-        let over = |redis, key: &str| Some(of(WHO, key)? / of(redis, key)?);
-        vec![
-            Bar::at_most(
-                "memory of a record over redis-server's, as the servers say",
-                0.85,
-                over(REDIS, "record_bytes"),
-            ),
-            Bar::at_most(
-                "resident memory of a record over redis-server's, as the system says",
-                0.85,
-                over(REDIS, "resident_record_bytes"),
-            ),
-        ]
+        let bars = LIMITS.iter().flat_map(|limit| {
+            let over = |key| Some(of(limit.near, key)? / of(limit.redis, key)?);
+            let values = limit.near.trim_start_matches("Tierra, ");
+            [
+                Bar::at_most(
+                    format!("{values}: memory of a record over redis-server's, as the servers say"),
+                    OVER_REDIS_MAX,
+                    over("record_bytes"),
+                ),
+                Bar::at_most(
+                    format!(
+                        "{values}: resident memory of a record over redis-server's, as the system says"
+                    ),
+                    OVER_REDIS_MAX,
+                    over("resident_record_bytes"),
+                ),
+            ]
+        });
+        bars.collect()
     }
 
     fn views(&self) -> &'static [View] {
@@ -226,4 +228,34 @@ fn fill(
         rows.push(row);
     }
     client.check(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_compared_at_the_same_limit() {
+        let row = |store: &str, count, bytes| {
+            Row::new()
+                .text("store", store)
+                .count("count", count)
+                .number("record_bytes", bytes)
+                .number("resident_record_bytes", 2.0 * bytes)
+        };
+        let [packed, apart] = &LIMITS;
+        let mut rows = vec![
+            row(packed.near, 10, 999.0),
+            row(packed.near, 20, 80.0),
+            row(packed.redis, 20, 100.0),
+            row(apart.near, 20, 190.0),
+            row(apart.redis, 20, 200.0),
+        ];
+        let bars = KvMemory.bars(&rows);
+        let measured: Vec<Option<f64>> = bars.iter().map(|bar| bar.measured).collect();
+        assert_eq!(measured, [0.8, 0.8, 0.95, 0.95].map(Some));
+        assert_eq!(bars.iter().filter(|bar| bar.met).count(), 2);
+        rows.pop();
+        assert_eq!(KvMemory.bars(&rows)[2].measured, None);
+    }
 }

@@ -7,13 +7,17 @@
 mod connection;
 mod driver;
 mod dynamic;
+mod get_set;
 mod growth;
+mod learning;
 mod memory;
+mod open_loop;
 mod paper;
 mod peers;
 mod placed;
 mod ratio;
 mod remote;
+mod sample;
 mod served;
 mod server;
 mod shift;

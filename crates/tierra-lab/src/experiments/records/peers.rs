@@ -1,16 +1,22 @@
-//! Tierra's server against redis-server, over loopback: requests per second of the server's own processor time.
+//! Tierra's server against redis-server and valkey-server, over loopback: requests per second of the server's own processor time, and
+//! how long requests take that come when they come.
 //!
-//! Values of 1,000 bytes, keys drawn uniformly from a store larger than the caches, 50 connections, each with so many requests at
-//! a time. The client sends to all connections, then reads and checks all replies. Client and server have a processor each. The
-//! CPU time of the server's thread, user and system, counts. The elapsed time is given beside it; the client limits it as often
-//! as the server.
+//! Values of 1,000 bytes, keys drawn uniformly from a store larger than the caches. Client and server have a processor each, and every
+//! server has one thread. A peer that is not installed is left out; the parameters say so, with the versions of the others.
+//!
+//! *Closed loop*: 50 connections, each with so many requests at a time. The client sends to all connections, then reads and checks all
+//! replies. The CPU time of the server's thread, user and system, counts. The elapsed time is given beside it; the client limits it as
+//! often as the server. *Open loop* ([`open_loop`](super::open_loop)): requests come at random times, at the same rate to every server:
+//! a part of what the slowest one serves in the closed loop, one at a time.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::WHO;
-use super::server::{REDIS, ServerProcess};
+use super::get_set::{Command, VALUE_BYTES};
+use super::open_loop::{Load, OpenLoop};
+use super::server::{REDIS, ServerProcess, VALKEY, version};
 use crate::bar::Bar;
 use crate::error::{At, LabError};
 use crate::experiments::{Experiment, Measured};
@@ -23,12 +29,11 @@ use crate::row::{Row, find};
 use crate::turns::turns;
 use crate::view::{Unit, View};
 
-const VALUE_BYTES: usize = 1000;
-const KEY_BYTES: usize = 16;
 const CONNECTIONS: usize = 50;
 const PIPELINES: [usize; 2] = [1, 16];
-const SERVERS: [&str; 2] = [WHO, REDIS];
-const REQUESTS: [&str; 2] = ["GET", "SET"];
+const PEERS: [&str; 2] = [REDIS, VALKEY];
+/// Rates of the open loop, over what the slowest server serves in the closed one.
+const LOADS: [(&str, f64); 2] = [("half", 0.5), ("80 %", 0.8)];
 
 /// The experiment.
 pub(in crate::experiments) struct KvPeers;
@@ -39,7 +44,7 @@ impl Experiment for KvPeers {
     }
 
     fn about(&self) -> &'static str {
-        "how many requests does a second of the server's processor time serve, here and in redis-server?"
+        "how many requests does a second of the server's processor time serve, and how long do they take, here and in peers?"
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
@@ -47,9 +52,11 @@ impl Experiment for KvPeers {
         let rounds = lab.size(1, 7);
         let sample = lab.size(Duration::from_millis(50), Duration::from_secs(1));
         let mut servers = vec![ServerProcess::tierra(&[])?];
-        match ServerProcess::redis(&[]) {
-            Some(redis) => servers.push(redis),
-            None => println!("redis-server is not installed: only Tierra is measured."),
+        for peer in PEERS {
+            match ServerProcess::peer(peer, &[]) {
+                Some(server) => servers.push(server),
+                None => println!("{peer} is not measured: it is not installed."),
+            }
         }
         pin::to_cpu(0);
         let bar = progress::bar("stores filled", servers.len());
@@ -62,82 +69,83 @@ impl Experiment for KvPeers {
         }
         bar.finish_and_clear();
         let mut rows = Vec::new();
-        let bar = progress::bar("points", REQUESTS.len() * PIPELINES.len());
-        for request in REQUESTS {
+        let points = Command::ALL.len() * (PIPELINES.len() + LOADS.len());
+        let bar = progress::bar("points", points);
+        for command in Command::ALL {
             for pipeline in PIPELINES {
-                let mut samples = vec![[const { Vec::new() }; 4]; servers.len()];
-                for (number, turn) in turns(servers.len(), rounds).enumerate() {
-                    let (server, client) = (&servers[turn.contender], &mut clients[turn.contender]);
-                    let mut random = Random::new(SEED ^ number as u64);
-                    let before_ns = server.cpu_ns()?;
-                    let start = Instant::now();
-                    let mut trips = Vec::new();
-                    while start.elapsed() < sample {
-                        trips.push(client.trip(request, pipeline, records, &mut random)?);
-                    }
-                    let time = start.elapsed();
-                    let cpu_ns = server.cpu_ns()? - before_ns;
-                    if !turn.is_warm_up() {
-                        let served = (trips.len() * CONNECTIONS * pipeline) as u64;
-                        trips.sort_unstable();
-                        let p99 = trips[trips.len() * 99 / 100];
-                        let sample = [served, cpu_ns, time.as_nanos() as u64, p99];
-                        for (samples, one) in samples[turn.contender].iter_mut().zip(sample) {
-                            samples.push(one);
-                        }
-                    }
-                }
-                for (name, [served, cpu_ns, time_ns, p99_ns]) in SERVERS.into_iter().zip(samples) {
-                    let each = |of: &[u64]| {
-                        let each = of.iter().zip(&served);
-                        each.map(|(ns, served)| ns * 1000 / served)
-                            .collect::<Vec<u64>>()
-                    };
-                    let row = Row::new()
-                        .text("server", name)
-                        .text("request", format!("{request}, {pipeline} at a time"))
-                        .count("pipeline", pipeline as u64)
-                        .samples("cpu_of_1000", "ns", each(&cpu_ns))
-                        .samples("time_of_1000", "ns", each(&time_ns))
-                        .samples("trip_p99", "ns", p99_ns);
-                    rows.push(row);
-                }
+                let trips = Trips {
+                    command,
+                    pipeline,
+                    records,
+                };
+                rows.extend(closed_loop(&servers, &mut clients, &trips, rounds, sample)?);
+                bar.inc(1);
+            }
+            let slowest_ns = rows
+                .iter()
+                .filter(|row| row.is(&[("request", &request_name(command, 1))]))
+                .filter_map(|row| row.value("time_of_1000_ns"))
+                .fold(0.0, f64::max);
+            for (part, share) in LOADS {
+                let load = Load {
+                    command,
+                    per_s: share * 1e12 / slowest_ns,
+                    time: sample,
+                    records,
+                };
+                rows.extend(open_loop(&servers, part, &load, rounds)?);
                 bar.inc(1);
             }
         }
         bar.finish_and_clear();
+        let parameters = Row::new()
+            .count("records", records)
+            .count("connections", CONNECTIONS as u64)
+            .count("value_bytes", VALUE_BYTES as u64)
+            .count("rounds", rounds as u64)
+            .count("io_threads", 1);
         Ok(Measured {
             tier: Tier::Real,
-            parameters: Row::new()
-                .count("records", records)
-                .count("connections", CONNECTIONS as u64)
-                .count("value_bytes", VALUE_BYTES as u64)
-                .count("rounds", rounds as u64),
+            parameters: PEERS.iter().fold(parameters, |parameters, peer| {
+                parameters.text(peer, version(peer).unwrap_or_else(|| "absent".to_owned()))
+            }),
             rows,
         })
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
-        let value = |server, request: &str, key| {
-            find(rows, &[("server", server), ("request", request)])?.value(key)
+        let value = |server: &str, (key, point): (&str, &str), value: &str| {
+            find(rows, &[("server", server), (key, point)])?.value(value)
         };
-        let over =
-            |request: &str, key| Some(value(REDIS, request, key)? / value(WHO, request, key)?);
+        // The best peer of those that were measured.
+        let over = |point: (&str, &str), key: &str| {
+            let peers = PEERS.iter().filter_map(|peer| value(peer, point, key));
+            Some(value(WHO, point, key)? / peers.reduce(f64::min)?)
+        };
         let mut bars = Vec::new();
         for (pipeline, bar) in [(16, 2.0), (1, 1.0)] {
-            for request in REQUESTS {
-                let request = format!("{request}, {pipeline} at a time");
-                let measured = over(&request, "cpu_of_1000_ns");
+            for command in Command::ALL {
+                let request = request_name(command, pipeline);
+                let point = ("request", request.as_str());
                 bars.push(Bar::at_least(
-                    format!("{request}: requests per processor second over redis-server's"),
+                    format!("{request}: requests per processor second over the best peer's"),
                     bar,
-                    measured,
+                    over(point, "cpu_of_1000_ns").map(|over| 1.0 / over),
                 ));
-                let p99 = over(&request, "trip_p99_ns").map(|over| 1.0 / over);
                 bars.push(Bar::at_most(
-                    format!("{request}: 99 % of round trips over redis-server's"),
+                    format!("{request}: 99 % of round trips over the best peer's"),
                     1.0,
-                    p99,
+                    over(point, "trip_p99_ns"),
+                ));
+            }
+        }
+        for command in Command::ALL {
+            for (part, _) in LOADS {
+                let load = load_name(command, part);
+                bars.push(Bar::at_most(
+                    format!("open loop, {load}: 99 % of requests over the best peer's"),
+                    1.0,
+                    over((OPEN_LOOP, &load), "latency_p99_ns"),
                 ));
             }
         }
@@ -149,10 +157,20 @@ impl Experiment for KvPeers {
     }
 }
 
-const fn view(title: &'static str, value: &'static str) -> View {
+const OPEN_LOOP: &str = "open loop";
+
+fn request_name(command: Command, pipeline: usize) -> String {
+    format!("{}, {pipeline} at a time", command.name())
+}
+
+fn load_name(command: Command, part: &str) -> String {
+    format!("{}, {part} of the slowest server's rate", command.name())
+}
+
+const fn view(title: &'static str, category: &'static str, value: &'static str) -> View {
     View {
         title,
-        category: "request",
+        category,
         series: "server",
         value,
         per: None,
@@ -161,17 +179,121 @@ const fn view(title: &'static str, value: &'static str) -> View {
     }
 }
 
-const VIEWS: [View; 3] = [
+const VIEWS: [View; 5] = [
     view(
         "the server's processor time for 1,000 requests",
+        "request",
         "cpu_of_1000_ns",
     ),
-    view("time for 1,000 requests", "time_of_1000_ns"),
+    view("time for 1,000 requests", "request", "time_of_1000_ns"),
     view(
         "99 % of the round trips of all connections take less than",
+        "request",
         "trip_p99_ns",
     ),
+    view(
+        "open loop: half of the requests take less than",
+        OPEN_LOOP,
+        "latency_p50_ns",
+    ),
+    view(
+        "open loop: 99 % of the requests take less than",
+        OPEN_LOOP,
+        "latency_p99_ns",
+    ),
 ];
+
+/// The round trips of a closed loop.
+struct Trips {
+    command: Command,
+    pipeline: usize,
+    records: u64,
+}
+
+/// A row for each server.
+fn closed_loop(
+    servers: &[ServerProcess],
+    clients: &mut [Client],
+    point: &Trips,
+    rounds: usize,
+    sample: Duration,
+) -> Result<Vec<Row>, LabError> {
+    let mut samples = vec![[const { Vec::new() }; 4]; servers.len()];
+    for (number, turn) in turns(servers.len(), rounds).enumerate() {
+        let (server, client) = (&servers[turn.contender], &mut clients[turn.contender]);
+        let mut random = Random::new(SEED ^ number as u64);
+        let before_ns = server.cpu_ns()?;
+        let start = Instant::now();
+        let mut trips = Vec::new();
+        while start.elapsed() < sample {
+            trips.push(client.trip(point, &mut random)?);
+        }
+        let time = start.elapsed();
+        let cpu_ns = server.cpu_ns()? - before_ns;
+        if !turn.is_warm_up() {
+            let served = (trips.len() * CONNECTIONS * point.pipeline) as u64;
+            trips.sort_unstable();
+            let p99 = trips[trips.len() * 99 / 100];
+            let sample = [served, cpu_ns, time.as_nanos() as u64, p99];
+            for (samples, one) in samples[turn.contender].iter_mut().zip(sample) {
+                samples.push(one);
+            }
+        }
+    }
+    let rows = servers.iter().zip(samples);
+    let rows = rows.map(|(server, [served, cpu_ns, time_ns, p99_ns])| {
+        let each = |of: &[u64]| {
+            let each = of.iter().zip(&served);
+            each.map(|(ns, served)| ns * 1000 / served)
+                .collect::<Vec<u64>>()
+        };
+        Row::new()
+            .text("server", server.who)
+            .text("request", request_name(point.command, point.pipeline))
+            .count("pipeline", point.pipeline as u64)
+            .samples("cpu_of_1000", "ns", each(&cpu_ns))
+            .samples("time_of_1000", "ns", each(&time_ns))
+            .samples("trip_p99", "ns", p99_ns)
+    });
+    Ok(rows.collect())
+}
+
+/// A row for each server.
+fn open_loop(
+    servers: &[ServerProcess],
+    part: &str,
+    load: &Load,
+    rounds: usize,
+) -> Result<Vec<Row>, LabError> {
+    let connect = |server: &ServerProcess| OpenLoop::connect(server.who, server.port, CONNECTIONS);
+    let mut clients = servers
+        .iter()
+        .map(connect)
+        .collect::<Result<Vec<_>, LabError>>()?;
+    let mut samples = vec![[const { Vec::new() }; 3]; servers.len()];
+    for (number, turn) in turns(servers.len(), rounds).enumerate() {
+        let mut random = Random::new(SEED ^ number as u64);
+        let latencies = clients[turn.contender].run(load, &mut random)?;
+        if !turn.is_warm_up() {
+            let [half, most] = [0.5, 0.99].map(|part| latencies.quantile(part).unwrap_or_default());
+            let sample = [latencies.count(), half, most];
+            for (samples, one) in samples[turn.contender].iter_mut().zip(sample) {
+                samples.push(one);
+            }
+        }
+    }
+    let rows = servers.iter().zip(samples);
+    let rows = rows.map(|(server, [requests, half, most])| {
+        Row::new()
+            .text("server", server.who)
+            .text(OPEN_LOOP, load_name(load.command, part))
+            .count("asked_per_s", load.per_s.round() as u64)
+            .samples("requests", "count", requests)
+            .samples("latency_p50", "ns", half)
+            .samples("latency_p99", "ns", most)
+    });
+    Ok(rows.collect())
+}
 
 /// Connections and their requests.
 struct Client {
@@ -216,51 +338,36 @@ impl Client {
                 self.asked[at].extend(next..end);
                 next = end;
             }
-            self.exchange("SET")?;
+            self.exchange(Command::Set)?;
         }
         Ok(())
     }
 
-    /// Sends that many requests over every connection, reads all replies, and returns the time.
-    fn trip(
-        &mut self,
-        request: &str,
-        pipeline: usize,
-        records: u64,
-        random: &mut Random,
-    ) -> Result<u64, LabError> {
+    /// Sends requests over every connection, reads all replies, and returns the time.
+    fn trip(&mut self, trips: &Trips, random: &mut Random) -> Result<u64, LabError> {
         for asked in &mut self.asked {
             asked.clear();
-            asked.extend((0..pipeline).map(|_| random.below(records)));
+            asked.extend((0..trips.pipeline).map(|_| random.below(trips.records)));
         }
         let start = Instant::now();
-        self.exchange(request)?;
+        self.exchange(trips.command)?;
         Ok(start.elapsed().as_nanos() as u64)
     }
 
-    fn exchange(&mut self, request: &str) -> Result<(), LabError> {
+    fn exchange(&mut self, command: Command) -> Result<(), LabError> {
         for (connection, asked) in self.connections.iter_mut().zip(&self.asked) {
             self.sent.clear();
             for &record in asked {
-                push_request(&mut self.sent, request, record);
+                command.push(&mut self.sent, record);
             }
             connection.write_all(&self.sent).at("127.0.0.1")?;
         }
-        let header = format!("${VALUE_BYTES}\r\n");
-        let reply_bytes = if request == "GET" {
-            header.len() + VALUE_BYTES + 2
-        } else {
-            b"+OK\r\n".len()
-        };
+        let reply_bytes = command.reply_bytes();
         for (connection, asked) in self.connections.iter_mut().zip(&self.asked) {
             self.received.resize(reply_bytes * asked.len(), 0);
             connection.read_exact(&mut self.received).at("127.0.0.1")?;
             for (reply, &record) in self.received.chunks(reply_bytes).zip(asked) {
-                let right = match request {
-                    "GET" => reply[header.len()..].starts_with(&key(record)[8..]),
-                    _ => reply == b"+OK\r\n",
-                };
-                if !right {
+                if !command.is_answered(reply, record) {
                     return Err(super::wrong(WHO, record));
                 }
             }
@@ -269,29 +376,27 @@ impl Client {
     }
 }
 
-/// The key of a record; a value begins with the key's second half.
-fn key(record: u64) -> [u8; KEY_BYTES] {
-    let mut key = [b'k'; KEY_BYTES];
-    let mut rest = record;
-    for digit in key[8..].iter_mut().rev() {
-        *digit = b'0' + (rest % 36) as u8;
-        rest /= 36;
-    }
-    key
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn push_request(sent: &mut Vec<u8>, request: &str, record: u64) {
-    let key = key(record);
-    let arguments = if request == "SET" { 3 } else { 2 };
-    sent.extend_from_slice(
-        format!("*{arguments}\r\n$3\r\n{request}\r\n${KEY_BYTES}\r\n").as_bytes(),
-    );
-    sent.extend_from_slice(&key);
-    sent.extend_from_slice(b"\r\n");
-    if request == "SET" {
-        sent.extend_from_slice(format!("${VALUE_BYTES}\r\n").as_bytes());
-        sent.extend_from_slice(&key[8..]);
-        sent.resize(sent.len() + VALUE_BYTES - 8, b'v');
-        sent.extend_from_slice(b"\r\n");
+    #[test]
+    fn bars_are_about_the_best_peer_that_was_measured() {
+        let row = |server: &str, p99_ns| {
+            Row::new()
+                .text("server", server)
+                .text(OPEN_LOOP, load_name(Command::Get, "half"))
+                .samples("latency_p99", "ns", vec![p99_ns])
+        };
+        let bar = |rows: &[Row]| {
+            let bars = KvPeers.bars(rows);
+            let name = load_name(Command::Get, "half");
+            let bar = bars.into_iter().find(|bar| bar.what.contains(&name));
+            bar.expect("a bar of this load").measured
+        };
+        let rows = [row(WHO, 30), row(REDIS, 40), row(VALKEY, 20)];
+        assert_eq!(bar(&rows), Some(1.5));
+        assert_eq!(bar(&rows[..2]), Some(0.75));
+        assert_eq!(bar(&rows[..1]), None);
     }
 }

@@ -1,17 +1,19 @@
 //! A placement compared with everything near: both get the same requests, in turns, for every workload of the study.
 //!
-//! Each placement is compared with a near store of its own, in alternating runs, so that only two stores exist at a time.
+//! Each placement is compared with a near store of its own, in alternating runs, so that only two stores exist at a time. Runs whose
+//! times scatter are repeated ([`steady`]), and inserts find memory that has been touched before ([`sample`]).
 
 use tierra_data::ycsb::Workload;
 use tierra_kv::keyspace::{Policy, Settings};
 use tierra_memory::emulation::{self, FarMemory};
 
-use super::driver::Samples;
+use super::sample::{self, Sample};
 use super::{Store, WHO};
 use crate::error::{Context, LabError};
 use crate::lab::{Lab, SEED};
 use crate::row::Row;
-use crate::turns::turns;
+use crate::stats;
+use crate::steady::{self, Sampled};
 use crate::view::{Unit, View};
 
 /// D and I leave larger stores and E's index has its own cost: they come last.
@@ -87,23 +89,19 @@ pub(super) fn against_near(
                 store.index(store.records)?;
             }
         }
-        if workload == Workload::I {
-            for store in &mut stores {
-                store.make_room((operations * (1 + sizes.runs)) as u64)?;
-            }
+        for store in &mut stores {
+            sample::prepare(store, workload, operations)?;
         }
         emulation::set(Some(FarMemory::OPTANE.whole())).by(WHO, "asking for emulation")?;
         let mut requests = stores
             .each_ref()
             .map(|store| workload.requests(store.records, SEED));
-        let mut samples = [Samples::default(), Samples::default()];
-        for turn in turns(stores.len(), sizes.runs) {
-            let at = turn.contender;
-            let run = stores[at].run(&mut requests[at], operations)?;
-            if !turn.is_warm_up() {
-                samples[at].add(&run);
-            }
-        }
+        let sampled = steady::in_turns(
+            stores.len(),
+            sizes.runs,
+            |at| Sample::take(&mut stores[at], &mut requests[at], operations, workload),
+            Sample::time_ns,
+        )?;
         emulation::set(None).by(WHO, "ending emulation")?;
         for (store, asked) in stores.iter_mut().zip(&requests) {
             store.records = asked.records();
@@ -112,10 +110,15 @@ pub(super) fn against_near(
             }
         }
         let report = stores[1].report();
-        let [near, placed] = samples;
-        let over = placed
-            .median_ns()
-            .zip(near.median_ns())
+        let [near, placed] = &sampled[..] else {
+            unreachable!("there are two stores");
+        };
+        let time_ns = |sampled: &Sampled<Sample>| {
+            let times: Vec<u64> = sampled.samples.iter().map(Sample::time_ns).collect();
+            stats::median(&times).filter(|_| !sampled.refused)
+        };
+        let over = time_ns(placed)
+            .zip(time_ns(near))
             .map(|(placed, near)| placed / near);
         let row = Row::new()
             .text(key, placement)
@@ -125,7 +128,8 @@ pub(super) fn against_near(
             .count("far_bytes", report.far.object_bytes)
             .count("table_bytes", report.table_bytes)
             .number("time_over_near", over.unwrap_or(f64::NAN));
-        rows.push(near.onto(placed.onto(row, ""), "_near"));
+        let row = sample::onto(near, sample::onto(placed, row, ""), "_near");
+        rows.push(near.mark(placed.mark(row)));
         progress();
     }
     Ok(rows)

@@ -23,7 +23,7 @@ use crate::lab::{Lab, SEED, ScaleOption};
 use crate::pin;
 use crate::progress;
 use crate::results::Tier;
-use crate::row::Row;
+use crate::row::{Row, find};
 use crate::turns::turns;
 use crate::view::{Unit, View};
 
@@ -92,9 +92,30 @@ impl Experiment for YcsbServed {
         })
     }
 
-    /// Reported only; in process `ycsb-dynamic` has the bar.
-    fn bars(&self, _: &[Row]) -> Vec<Bar> {
-        Vec::new()
+    fn bars(&self, rows: &[Row]) -> Vec<Bar> {
+        let cpu = |policy: &str, workload: &str| {
+            let identity = [("how", SERVED), ("policy", policy), ("workload", workload)];
+            find(rows, &identity)?.value("cpu_ns")
+        };
+        let over = |workload: &str| Some(cpu(DYNAMIC, workload)? / cpu(NEAR, workload)?);
+        let redis = |workload: &str| Some(cpu(REDIS, workload)? / cpu(DYNAMIC, workload)?);
+        let skewed = ["A", "B", "C", "F", "D"].map(over);
+        let all = WORKLOADS.iter().map(|workload| redis(workload.name));
+        vec![
+            Bar::at_most(
+                "served, 25 % near, A, B, C, D, F: the server's processor time over all near, most",
+                1.15,
+                skewed
+                    .into_iter()
+                    .reduce(|most, next| Some(most?.max(next?)))
+                    .flatten(),
+            ),
+            Bar::at_least(
+                "served, 25 % near, every workload: requests a second of processor time over redis-server's, all near, least",
+                2.0,
+                all.reduce(|least, next| Some(least?.min(next?))).flatten(),
+            ),
+        ]
     }
 
     fn views(&self) -> &'static [View] {
@@ -341,4 +362,44 @@ fn measure(
         progress();
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_about_the_worst_workload_and_need_the_peer() {
+        let row = |policy: &str, workload: &str, cpu_ns| {
+            Row::new()
+                .text("how", SERVED)
+                .text("policy", policy)
+                .text("workload", workload)
+                .samples("cpu", "ns", vec![cpu_ns])
+        };
+        let rows = |dynamic_d, redis_d| -> Vec<Row> {
+            let of = |workload: &Workload| {
+                let (dynamic, redis) = match workload.name {
+                    "D" => (dynamic_d, redis_d),
+                    _ => (105, 300),
+                };
+                let name = workload.name;
+                [
+                    row(NEAR, name, 100),
+                    row(DYNAMIC, name, dynamic),
+                    row(REDIS, name, redis),
+                ]
+            };
+            WORKLOADS.iter().flat_map(of).collect()
+        };
+        let met = |rows: &[Row]| {
+            let bars = YcsbServed.bars(rows);
+            bars.iter().map(|bar| bar.met).collect::<Vec<_>>()
+        };
+        assert_eq!(met(&rows(110, 230)), [true, true]);
+        assert_eq!(met(&rows(120, 230)), [false, false]);
+        let mut alone = rows(110, 230);
+        alone.retain(|row| !row.is(&[("policy", REDIS)]));
+        assert_eq!(YcsbServed.bars(&alone)[1].measured, None);
+    }
 }

@@ -1,4 +1,4 @@
-//! Measured servers, each a process of its own: Tierra's and redis-server.
+//! Measured servers, each a process of its own: Tierra's, redis-server and valkey-server.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -10,6 +10,7 @@ use crate::children;
 use crate::error::{At, Context, LabError};
 
 pub(super) const REDIS: &str = "redis-server";
+pub(super) const VALKEY: &str = "valkey-server";
 /// The kernel's unit of CPU time, if it does not count nanoseconds.
 const TICKS_PER_SECOND: u64 = 100;
 /// The processor of servers; clients have the other one.
@@ -23,6 +24,16 @@ pub fn serve(settings: Vec<String>) -> Result<(), LabError> {
     let config = Config::from_arguments(settings).by(WHO, "reading settings")?;
     let mut server = Server::bind(config).by(WHO, "starting the server")?;
     server.run().by(WHO, "serving")
+}
+
+/// The version of a peer's program, as it says; `None` if it is not installed.
+pub(super) fn version(program: &str) -> Option<String> {
+    let said = Command::new(program).arg("--version").output().ok()?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let version = said
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("v="));
+    Some(version.unwrap_or("unknown").to_owned())
 }
 
 /// A measured server.
@@ -42,11 +53,17 @@ impl ServerProcess {
         ServerProcess::start(WHO, command, settings).by(WHO, "starting the server")
     }
 
-    /// Redis's, without persistence; `None` if it is not installed.
+    /// Redis's; `None` if it is not installed.
     pub(super) fn redis(settings: &[(&str, &str)]) -> Option<ServerProcess> {
-        let mut command = Command::new(REDIS);
-        command.args(["--save", "", "--appendonly", "no"]);
-        ServerProcess::start(REDIS, command, settings).ok()
+        ServerProcess::peer(REDIS, settings)
+    }
+
+    /// A peer's, of that program, without persistence, with one thread for all connections, as Tierra's; `None` if it is not
+    /// installed.
+    pub(super) fn peer(program: &'static str, settings: &[(&str, &str)]) -> Option<ServerProcess> {
+        let mut command = Command::new(program);
+        command.args(["--save", "", "--appendonly", "no", "--io-threads", "1"]);
+        ServerProcess::start(program, command, settings).ok()
     }
 
     fn start(

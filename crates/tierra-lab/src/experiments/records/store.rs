@@ -85,19 +85,26 @@ impl Store {
     /// Gives the store memory for that many more records, as if that many had been removed. Then inserts do not wait for the
     /// system to find and clear pages.
     pub(super) fn make_room(&mut self, records: u64) -> Result<(), LabError> {
-        // Few enough not to matter, and enough that no large page becomes empty and is returned.
-        const KEPT: u64 = 256;
+        // Few enough not to matter. So many that in every page of the store, and of the allocator for what lies outside it, one is
+        // left: an empty page is returned to the system.
+        const KEPT: u64 = 64;
         const FIRST: u64 = 1 << 41;
         let mut name = String::new();
         for record in FIRST..FIRST + records {
             write_name(&mut name, record);
             self.insert(&Key::new(name.as_bytes()), record)?;
         }
-        for record in (FIRST..FIRST + records).filter(|record| !record.is_multiple_of(KEPT)) {
+        self.remove((FIRST..FIRST + records).filter(|record| !record.is_multiple_of(KEPT)));
+        Ok(())
+    }
+
+    /// Removes records.
+    pub(super) fn remove(&mut self, records: impl Iterator<Item = u64>) {
+        let mut name = String::new();
+        for record in records {
             write_name(&mut name, record);
             self.keyspace.db(0).remove(&Key::new(name.as_bytes()));
         }
-        Ok(())
     }
 
     /// Gives the store the index of its records, for scans.

@@ -10,6 +10,7 @@
 use tierra_kv::keyspace::{Key, Keyspace, Options, Policy, Settings};
 
 use super::placed::{self, Sizes, WORKLOADS, against_near};
+use super::sample;
 use super::store::Store;
 use super::{WHO, paper};
 use crate::bar::Bar;
@@ -20,7 +21,7 @@ use crate::progress;
 use crate::results::Tier;
 use crate::row::{Row, find};
 use crate::view::{Unit, View};
-use tierra_data::ycsb::{FIELD_BYTES, FIELD_NAMES, FIELDS};
+use tierra_data::ycsb::{FIELD_BYTES, FIELD_NAMES, FIELDS, Workload};
 
 /// `hash-max-listpack-value` of Redis and of the study's store: larger values are stored separately.
 const APART_BYTES: usize = 64;
@@ -106,6 +107,14 @@ impl Experiment for YcsbThreshold {
             let near = row.value("near_record_bytes")?;
             Some(near / (near + row.value("far_record_bytes")?))
         };
+        // A threshold that nothing reaches is everything near, compared with itself.
+        let against_itself = |workload: &Workload| {
+            let row = find(rows, &[("placement", ABOVE), ("workload", workload.name)])?;
+            let over = row.value("time_over_near")?;
+            Some(over.max(1.0 / over))
+        };
+        let farthest = WORKLOADS.iter().map(against_itself);
+        let farthest = farthest.reduce(|most, next| Some(most?.max(next?)));
         // The key's object, of 48 bytes, and ten fields' of 128.
         vec![
             Bar::at_most(
@@ -118,6 +127,12 @@ impl Experiment for YcsbThreshold {
                 1.0,
                 share(ABOVE),
             ),
+            Bar::at_most(
+                "a byte more, which is everything near: time over everything near, farthest from 1 of all workloads",
+                1.05,
+                farthest.flatten(),
+            ),
+            sample::faults_bar(rows),
         ]
     }
 

@@ -4,7 +4,8 @@
 //! Everything is on tmpfs treated as persistent memory, as in the thesis's "DRAM emulation". The peers are PMDK's pool sets, if
 //! installed, and the bare instructions in C, on one copy and on as many as ours: the lower limit of all methods that store
 //! through the cache. Each contender is compared with its own update without replicas in the same minutes (a *phase* has one
-//! number of replicas). Ours is measured with every flush instruction: if `clwb` keeps the line, the thesis's result for
+//! number of replicas). What replicas add to an update among updates of its kind alone is measured apart ([`update_cost`]). Ours is
+//! measured with every flush instruction: if `clwb` keeps the line, the thesis's result for
 //! `clflushopt` may not hold.
 
 mod bench;
@@ -24,6 +25,7 @@ use crate::progress;
 use crate::replicas::Copies;
 use crate::results::Tier;
 use crate::row::{Row, find};
+use crate::update_cost;
 use crate::view::{Unit, View};
 
 /// The most replicas.
@@ -65,6 +67,7 @@ impl Experiment for Replicate {
         // Enough that each turn has its own positions.
         let drawn = lab.size(20 * UPDATES, 400 * UPDATES);
         let mut positions = Positions::draw(elements, drawn, shared.path(), SEED)?;
+        let best = Flush::best().unwrap_or(Flush::Clflush);
         let flushes: Vec<Flush> = Flush::available()
             .filter(|flush| *flush != Flush::Clflush)
             .collect();
@@ -98,6 +101,7 @@ impl Experiment for Replicate {
             }
         }
         steps.finish_and_clear();
+        rows.extend(update_cost::measure(lab, &copies.flushed_by(best)?)?);
         let parameters = Row::new()
             .count("array_bytes", bytes as u64)
             .count("rounds", rounds as u64)
@@ -136,7 +140,7 @@ impl Experiment for Replicate {
                     time(PlainC::NAME, REPLICAS, 0),
                 ),
             ),
-            Bar::at_most("3 replicas, uniform: what they add to it", 0.3, ours),
+            update_cost::bar(rows),
             Bar::at_most(
                 "3 replicas, uniform: what they add, over what they add to PMDK's update",
                 0.125,
@@ -233,7 +237,8 @@ const fn view(title: &'static str, series: &'static str) -> View {
     }
 }
 
-const VIEWS: [View; 7] = [
+const VIEWS: [View; 8] = [
+    update_cost::VIEW,
     View {
         title: "4-byte durable update of one copy, uniform positions, clwb",
         category: "phase",

@@ -25,6 +25,7 @@ use crate::replicas::Copies;
 use crate::results::Tier;
 use crate::row::{Row, find};
 use crate::turns::turns;
+use crate::update_cost;
 use crate::view::{Unit, View};
 
 /// The most replicas.
@@ -207,6 +208,7 @@ impl Experiment for Updates {
         }
         alone.tree.check_copies()?;
         steps.finish_and_clear();
+        rows.extend(update_cost::measure(lab, &arrays)?);
         let parameters = Row::new()
             .count("array_bytes", array_bytes as u64)
             .count("tree_keys", 1 << key_bits)
@@ -235,6 +237,7 @@ impl Experiment for Updates {
             Bar::at_most(what, 0.35, times.map(|times| times - 1.0))
         };
         vec![
+            update_cost::bar(rows),
             bar(
                 Workload::ColumnInTransactions,
                 "transactional 4-byte updates",
@@ -361,7 +364,8 @@ const fn replicated(title: &'static str, series: &'static str) -> View {
     }
 }
 
-const VIEWS: [View; 6] = [
+const VIEWS: [View; 7] = [
+    update_cost::VIEW,
     alone(
         "an update of one copy, uniform (figure 3.2)",
         "alone uniform",
@@ -399,7 +403,7 @@ mod tests {
                 })
             })
             .collect();
-        for bar in Updates.bars(&rows) {
+        for bar in &Updates.bars(&rows)[1..] {
             assert!((bar.measured.unwrap() - 0.3).abs() < 1e-9, "{bar:?}");
         }
         assert!(
