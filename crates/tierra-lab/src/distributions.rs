@@ -1,4 +1,4 @@
-//! Twelve named distributions of values, on which encodings are compared.
+//! Twelve named distributions of values, on which encodings are compared, and columns drawn at random.
 //!
 //! They cover the cases for which encodings exist, and those in which a wrong choice is expensive: narrow and wide, with and
 //! without outliers, sorted, offset, skewed, in runs, mostly NULL, few and many texts. The second and third are those of the
@@ -115,6 +115,80 @@ pub const ALL: [Distribution; 12] = [
         },
     },
 ];
+
+/// A column of BIGINT that nobody chose: how wide its values are, how many differ, whether they grow, lie in runs, or are NULL,
+/// and where in the column that changes, is all drawn.
+pub fn drawn(n: usize, random: &mut Random) -> ArrayRef {
+    let changes_at = match random.below(3) {
+        0 => random.below(n.max(1) as u64) as usize,
+        _ => n,
+    };
+    let (first, second) = (Drawn::new(random), Drawn::new(random));
+    let mut values = first.values(changes_at, random);
+    values.extend(second.values(n - changes_at, random));
+    Arc::new(Int64Array::from(values))
+}
+
+/// How a part of a drawn column is made.
+struct Drawn {
+    base: i64,
+    bits: u64,
+    /// One value in so many is wide.
+    outliers: Option<u64>,
+    /// The values that there are, if they are few.
+    few: Option<Vec<i64>>,
+    /// One value in so many differs from the one before.
+    run: u64,
+    /// One value in so many is NULL.
+    nulls: Option<u64>,
+    grows: bool,
+}
+
+impl Drawn {
+    fn new(random: &mut Random) -> Drawn {
+        let one_in = |random: &mut Random, most_bits: u64| 1 << random.below(most_bits);
+        let bits = 1 + random.below(40);
+        let has = |random: &mut Random| random.below(3) == 0;
+        Drawn {
+            base: if has(random) {
+                random.below(1 << 50) as i64
+            } else {
+                0
+            },
+            bits,
+            outliers: has(random).then(|| 4 * one_in(random, 12)),
+            few: has(random).then(|| {
+                let most = one_in(random, 17);
+                let values = 1 + random.below(most);
+                (0..values)
+                    .map(|_| random.below(1 << bits) as i64)
+                    .collect()
+            }),
+            run: if has(random) { one_in(random, 12) } else { 1 },
+            nulls: has(random).then(|| 1 + one_in(random, 8)),
+            grows: has(random),
+        }
+    }
+
+    fn values(&self, n: usize, random: &mut Random) -> Vec<Option<i64>> {
+        let (mut last, mut sum) = (0, 0_i64);
+        let value = |_| {
+            if random.below(self.run) == 0 {
+                last = match (&self.few, self.outliers) {
+                    (_, Some(one_in)) if random.below(one_in) == 0 => random.below(1 << 50) as i64,
+                    (Some(few), _) => few[random.below(few.len() as u64) as usize],
+                    (None, _) => random.below(1 << self.bits) as i64,
+                };
+            }
+            // As steps, values are short, so that their sum stays far from the end of the type.
+            sum = sum.wrapping_add(last & 0xff_ffff);
+            let value = self.base.wrapping_add(if self.grows { sum } else { last });
+            let is_null = self.nulls.is_some_and(|one_in| random.below(one_in) == 0);
+            (!is_null).then_some(value)
+        };
+        (0..n).map(value).collect()
+    }
+}
 
 fn integers(n: usize, mut value: impl FnMut() -> u64) -> ArrayRef {
     Arc::new(Int32Array::from_iter_values((0..n).map(|_| value() as i32)))

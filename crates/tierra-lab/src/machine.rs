@@ -1,16 +1,21 @@
 //! The machine on which a result was measured: without it a time has no meaning.
+//!
+//! An experiment begins when the machine is quiet ([`wait_until_quiet`]). One that did not wait long enough says so by its load
+//! at the start, and does not count ([`Machine::doubt`]).
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// With more busy processors than this at the start, the machine was doing other work, and the results say so.
-const QUIET_LOAD: f64 = 0.5;
+/// With a load of this or more at the start the machine was doing other work, and the result does not count.
+pub const QUIET_LOAD: f64 = 0.5;
 /// The time over which other work is measured.
 const LISTENED: Duration = Duration::from_millis(500);
+/// The time between two looks at the load.
+const LOOKS_APART: Duration = Duration::from_secs(5);
 
 /// The place and time of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,10 +73,7 @@ impl Machine {
                 .filter(|flag| decides(flag))
                 .map(str::to_owned)
                 .collect(),
-            load_at_start: read("/proc/loadavg")
-                .split_whitespace()
-                .next()
-                .and_then(|load| load.parse().ok()),
+            load_at_start: load(),
             busy_at_start,
             date: utc_now(),
             commit: commit(),
@@ -84,19 +86,33 @@ impl Machine {
         }
     }
 
-    /// Why this machine's times are doubtful, in a sentence; `None` if they are not.
+    /// Why times measured here do not count, in a few words; `None` if they do.
     pub fn doubt(&self) -> Option<String> {
         if self.build != "release" {
-            return Some("this is a debug build: no time below means anything".to_owned());
+            return Some(format!("{} build", self.build));
         }
-        // The load average includes the lab's own work, so it is used only if nothing else is known.
-        let (of, busy) = match self.busy_at_start {
-            Some(busy) => ("busy processors", busy),
-            None => ("load average", self.load_at_start?),
+        let Some(load) = self.load_at_start else {
+            return Some("load unknown when it began".to_owned());
         };
-        (busy > QUIET_LOAD).then(|| {
-            format!("the machine was busy at the start ({of} {busy:.2}): times will be too long")
-        })
+        let busy = self.busy_at_start.map(|busy| ("busy processors", busy));
+        let mut known = [Some(("load", load)), busy].into_iter().flatten();
+        let (of, much) = known.find(|(_, much)| *much >= QUIET_LOAD)?;
+        Some(format!("{of} {much:.2} when it began"))
+    }
+}
+
+/// The average number of runnable tasks over the last minute, the lab's own included; `None` if the system does not tell.
+pub fn load() -> Option<f64> {
+    let average = read("/proc/loadavg");
+    average.split_whitespace().next()?.parse().ok()
+}
+
+/// Sleeps until the load is below [`QUIET_LOAD`], but no longer than `most`.
+pub fn wait_until_quiet(most: Duration) {
+    let start = Instant::now();
+    let is_busy = || load().is_none_or(|load| load >= QUIET_LOAD);
+    while is_busy() && start.elapsed() < most {
+        std::thread::sleep(LOOKS_APART.min(most.saturating_sub(start.elapsed())));
     }
 }
 
@@ -265,13 +281,25 @@ mod tests {
         machine.build = "release".to_owned();
         machine.load_at_start = Some(0.1);
         assert_eq!(machine.doubt(), None);
-        machine.load_at_start = Some(3.0);
-        assert!(machine.doubt().unwrap().contains("3.00"));
-        // The lab's own work before this experiment.
         machine.busy_at_start = Some(0.0);
         assert_eq!(machine.doubt(), None);
+        machine.load_at_start = Some(3.0);
+        assert_eq!(machine.doubt().unwrap(), "load 3.00 when it began");
+        machine.load_at_start = Some(0.1);
+        // Work that began just now is not yet in the average of a minute.
         machine.busy_at_start = Some(1.5);
-        assert!(machine.doubt().unwrap().contains("1.50"));
+        assert!(machine.doubt().unwrap().contains("processors 1.50"));
+        machine.load_at_start = None;
+        assert!(machine.doubt().unwrap().contains("unknown"));
+        machine.build = "debug".to_owned();
+        assert_eq!(machine.doubt().unwrap(), "debug build");
+    }
+
+    #[test]
+    fn waiting_for_a_quiet_machine_ends() {
+        let start = Instant::now();
+        wait_until_quiet(Duration::from_millis(20));
+        assert!(start.elapsed() < Duration::from_secs(4));
     }
 
     #[test]

@@ -1,13 +1,14 @@
-//! The lab's command line: `list`, `run`, `draw`, `bars`.
+//! The lab's command line: `list`, `run`, `show`, `draw`, `bars`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use tierra_lab::error::{Context, LabError};
 use tierra_lab::experiments::{Experiment, Needs};
 use tierra_lab::lab::{Lab, Scale};
-use tierra_lab::machine::{self, Machine};
+use tierra_lab::machine::{self, Machine, QUIET_LOAD};
 use tierra_lab::results::Results;
 use tierra_lab::table::aligned;
 use tierra_lab::{experiments, run, verdict};
@@ -42,8 +43,21 @@ enum Command {
         /// The folder for data sets and databases while running; `list` shows how much they take.
         #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
         scratch: PathBuf,
+        /// Minutes to wait, at most, before each experiment, for a load below 0.5. A result that began with more says so and does
+        /// not count. Quick runs do not wait.
+        #[arg(long, value_name = "MINUTES", default_value_t = 15)]
+        wait: u64,
         #[command(flatten)]
         scale: Scale,
+    },
+    /// Prints the tables of a results folder again, without their bars.
+    Show {
+        /// The experiments to show; by default, all in the folder.
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// The folder.
+        #[arg(long, value_name = "DIR", default_value_os_t = results())]
+        out: PathBuf,
     },
     /// Writes NAME.csv and NAME.svg of a results folder again, from NAME.json.
     Draw {
@@ -111,10 +125,15 @@ fn main() -> ExitCode {
             quick,
             out,
             scratch,
+            wait,
             scale,
         } => chosen(&names, all, scale)
-            .and_then(|chosen| run_all(&chosen, quick, scale, &out, &scratch))
+            .and_then(|chosen| {
+                let wait = Duration::from_secs(if quick { 0 } else { 60 * wait });
+                run_all(&chosen, (quick, wait), scale, &out, &scratch)
+            })
             .map(|()| true),
+        Command::Show { names, out } => show(&names, &out).map(|()| true),
         Command::Draw { names, out } => draw(&names, &out).map(|()| true),
         Command::Bars { folder } => bars(&folder),
         Command::Serve { settings } => experiments::serve(settings).map(|()| true),
@@ -190,7 +209,7 @@ fn chosen(
 
 fn run_all(
     chosen: &[&'static dyn Experiment],
-    quick: bool,
+    (quick, wait): (bool, Duration),
     scale: Scale,
     out: &Path,
     scratch: &Path,
@@ -199,6 +218,11 @@ fn run_all(
     for experiment in chosen {
         // Each has its own lab: everything that one leaves, on disk or in memory, is gone before the next one starts. So is its
         // thread, with the CPU to which it may be pinned.
+        let load = machine::load().filter(|load| *load >= QUIET_LOAD);
+        if let Some(load) = load.filter(|_| !wait.is_zero()) {
+            println!("Waiting for a load below {QUIET_LOAD}; it is {load:.2}.");
+        }
+        machine::wait_until_quiet(wait);
         let machine = Machine::record(near_page_bytes, machine::busy_processors());
         let lab = Lab::new(quick, scratch)?.scaled(scale);
         std::thread::scope(|scope| {
@@ -215,8 +239,8 @@ fn run_all(
     Ok(())
 }
 
-/// Draws the results of those names, or all of a folder.
-fn draw(names: &[String], out: &Path) -> Result<(), LabError> {
+/// The experiments of those names, or all with results in a folder.
+fn with_results(names: &[String], out: &Path) -> Result<Vec<&'static dyn Experiment>, LabError> {
     let is_there = |one: &&'static dyn Experiment| Results::path(out, one.name(), "json").exists();
     let chosen: Vec<_> = if names.is_empty() {
         let all = experiments::all().iter().copied();
@@ -230,7 +254,20 @@ fn draw(names: &[String], out: &Path) -> Result<(), LabError> {
             path: out.to_owned(),
         });
     }
-    for experiment in chosen {
+    Ok(chosen)
+}
+
+/// Prints the tables of those names, or all of a folder.
+fn show(names: &[String], out: &Path) -> Result<(), LabError> {
+    for experiment in with_results(names, out)? {
+        println!("{}", run::show(experiment, out)?);
+    }
+    Ok(())
+}
+
+/// Draws the results of those names, or all of a folder.
+fn draw(names: &[String], out: &Path) -> Result<(), LabError> {
+    for experiment in with_results(names, out)? {
         run::draw(experiment, out)?;
         println!(
             "{} drawn",
@@ -252,8 +289,8 @@ fn bars(folder: &Path) -> Result<bool, LabError> {
     let verdicts = verdict::verdicts(folder, experiments::all())?;
     for verdict in &verdicts {
         println!("{} ({})", verdict.name, verdict.origin);
-        if verdict.quick {
-            println!("{}", run::QUICK);
+        if let Some(doubt) = &verdict.doubt {
+            println!("Does not count: {doubt}.");
         }
         if !verdict.follows_from_samples {
             println!("The file's own bars do not follow from its raw samples.");

@@ -36,6 +36,11 @@ impl Memory {
         }
     }
 
+    /// How long that many independent lines of emulated Optane take, by its description: as many at a time as may miss.
+    pub fn optane_wait_ns(lines: f64) -> f64 {
+        lines * OPTANE.latency_ns / OPTANE.misses_in_flight as f64
+    }
+
     /// Runs `work` with this memory; memory is near before and after.
     ///
     /// # Errors
@@ -46,11 +51,22 @@ impl Memory {
             Memory::Optane => Some(OPTANE),
             Memory::OptaneOverlapping => Some(OPTANE.plain_lower_bound()),
         };
-        emulate(far)?;
-        let done = work();
-        emulate(None)?;
-        done
+        during(far, work)
     }
+}
+
+/// Runs `work` with that far memory emulated; memory is near before and after.
+///
+/// # Errors
+/// Those of `work`.
+pub fn during<T>(
+    far: Option<FarMemory>,
+    work: impl FnOnce() -> Result<T, LabError>,
+) -> Result<T, LabError> {
+    emulate(far)?;
+    let done = work();
+    emulate(None)?;
+    done
 }
 
 fn emulate(far: Option<FarMemory>) -> Result<(), LabError> {

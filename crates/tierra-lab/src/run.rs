@@ -11,6 +11,7 @@ use crate::machine::Machine;
 use crate::results::{Results, SCHEMA};
 use crate::row::Row;
 use crate::table::aligned;
+use crate::verdict;
 use crate::view::View;
 
 /// Runs an experiment and writes `NAME.json`, `NAME.csv` and `NAME.svg` to `out`.
@@ -27,7 +28,7 @@ pub fn run(
     let old = Results::replaced(out, experiment.name(), lab.is_quick())?;
     println!("{}: {}", experiment.name(), experiment.about());
     if let Some(doubt) = machine.doubt() {
-        println!("Beware: {doubt}.");
+        println!("This result will not count: {doubt}.");
     }
     let measured = experiment.run(lab)?;
     let parameters = lab.parameters().and(measured.parameters);
@@ -59,6 +60,17 @@ pub fn run(
     Ok(results)
 }
 
+/// The tables of a folder's `NAME.json`, under its name and origin.
+///
+/// # Errors
+/// There are no such results.
+pub fn show(experiment: &dyn Experiment, folder: &Path) -> Result<String, LabError> {
+    let results = Results::read(&Results::path(folder, experiment.name(), "json"))?;
+    let origin = verdict::origin(&results.machine);
+    let tables = tables(&results, experiment.views());
+    Ok(format!("{} ({origin})\n{tables}", results.name))
+}
+
 /// Writes `NAME.csv` and `NAME.svg` of a folder again, from its `NAME.json`.
 ///
 /// # Errors
@@ -84,15 +96,7 @@ fn draw_results(
 
 /// Tables of the views and of the bars.
 fn shown(results: &Results, views: &[View]) -> String {
-    let rows: Vec<Row> = results.rows.iter().chain(&results.paper).cloned().collect();
-    let mut text = String::new();
-    for view in views {
-        let grid = view.grid(&rows);
-        if !grid.categories.is_empty() {
-            let table = aligned(&view.lines(&grid));
-            text.push_str(&format!("\n{}\n{table}", view.titled(&grid)));
-        }
-    }
+    let mut text = tables(results, views);
     if !results.bars.is_empty() {
         if results.quick {
             text.push_str(&format!("\n{QUICK}\n"));
@@ -102,8 +106,22 @@ fn shown(results: &Results, views: &[View]) -> String {
     text
 }
 
+/// Tables of the views.
+fn tables(results: &Results, views: &[View]) -> String {
+    let rows: Vec<Row> = results.rows.iter().chain(&results.paper).cloned().collect();
+    let mut text = String::new();
+    for view in views {
+        let grid = view.grid(&rows);
+        if !grid.categories.is_empty() {
+            let table = aligned(&view.lines(&grid));
+            text.push_str(&format!("\n{}\n{table}", view.titled(&grid)));
+        }
+    }
+    text
+}
+
 /// The note on bars of a quick run.
-pub const QUICK: &str = "This was a quick run; its bars are stated for full scale.";
+const QUICK: &str = "This was a quick run; its bars are stated for full scale.";
 
 /// Bars as a table: what, bar, measured, met.
 pub fn bars_table(bars: &[Bar]) -> String {

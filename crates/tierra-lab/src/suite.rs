@@ -1,7 +1,7 @@
 //! A suite of queries on the same Parquet files: Tierra against DataFusion and DuckDB in memory.
 //!
-//! For every query the engines take turns, every answer is compared with DataFusion's, and every time is kept. A query's time
-//! includes parsing, planning and the arrival of all its rows.
+//! For every query the engines take turns, every answer is compared, and every time is kept. A query's time includes parsing and
+//! planning, and ends when its complete answer lies in the engine's process as Arrow arrays, for every engine.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::error::{Context, LabError};
 use crate::experiments::Measured;
 use crate::lab::Lab;
 use crate::peers::datafusion::{InMemory, Texts};
-use crate::peers::duckdb::DuckDb;
+use crate::peers::duckdb::Library;
 use crate::progress;
 use crate::results::Tier;
 use crate::row::{Row, distinct, find};
@@ -23,16 +23,34 @@ use crate::stats::geometric_mean;
 use crate::turns::turns;
 use crate::view::{Unit, View};
 
-/// Times and bytes.
-pub const VIEWS: [View; 2] = [
+/// Times, what follows from them, and bytes.
+pub const VIEWS: [View; 4] = [
     View {
-        title: "time of a query, planning included",
+        title: "time of a query until its Arrow batches are complete, planning included",
         category: "query",
         series: "engine",
         value: "time_ns",
         per: None,
         unit: Unit::Nanoseconds,
         mean: true,
+    },
+    View {
+        title: "Tierra's times over another engine's: below 1 is faster",
+        category: "of",
+        series: "over",
+        value: "times_over",
+        per: None,
+        unit: Unit::Ratio,
+        mean: false,
+    },
+    View {
+        title: "queries in which Tierra is faster",
+        category: "won",
+        series: "over",
+        value: "won_count",
+        per: None,
+        unit: Unit::Count,
+        mean: false,
     },
     View {
         title: "bytes of one copy",
@@ -56,12 +74,16 @@ pub struct Suite<'a> {
     pub queries: Vec<(&'a str, &'a str)>,
     /// Measured repetitions of each query.
     pub rounds: usize,
+    /// The kinds of DataFusion's tables in memory; none where all engines together would not fit.
+    pub datafusion: &'a [Texts],
 }
 
 struct Engines {
     tierra: Tierra,
     datafusion: Vec<InMemory>,
-    duckdb: Option<DuckDb>,
+    duckdb: Option<Library>,
+    /// The tables without rows, whose plans tell how answers are ordered.
+    schemas: InMemory,
 }
 
 impl Suite<'_> {
@@ -69,8 +91,14 @@ impl Suite<'_> {
     pub fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let runtime = lab.runtime();
         let tierra = Tierra::create(&lab.folder("tierra")?, None)?;
+        let duckdb = Library::start();
+        // Without any other engine no answer could be compared.
+        let measured = match (self.datafusion, &duckdb) {
+            ([], None) => &[Texts::Utf8],
+            (measured, _) => measured,
+        };
         let mut datafusion = Vec::new();
-        for texts in Texts::ALL {
+        for &texts in measured {
             datafusion.push(
                 runtime
                     .block_on(InMemory::load(self.files, texts))
@@ -97,9 +125,9 @@ impl Suite<'_> {
             }
         }
         tierra.settle()?;
-        let duckdb = match DuckDb::start() {
+        let duckdb = match duckdb {
             Some(mut duckdb) => {
-                duckdb.load(self.files).by(DuckDb::ENGINE, "loading")?;
+                duckdb.load(self.files).by(Library::ENGINE, "loading")?;
                 Some(duckdb)
             }
             None => {
@@ -107,11 +135,15 @@ impl Suite<'_> {
                 None
             }
         };
-        let version = duckdb.as_ref().map_or("absent", DuckDb::version).to_owned();
+        let version = duckdb
+            .as_ref()
+            .map_or("absent", Library::version)
+            .to_owned();
         let mut engines = Engines {
             tierra,
             datafusion,
             duckdb,
+            schemas: InMemory::schemas(self.files).by("DataFusion", "planning")?,
         };
         let bar = progress::bar("queries", self.queries.len());
         for (name, sql) in &self.queries {
@@ -120,9 +152,14 @@ impl Suite<'_> {
             bar.inc(1);
         }
         bar.finish_and_clear();
+        rows.extend(comparisons(&rows));
+        let version_of_datafusion = match measured {
+            [] => "not measured",
+            _ => datafusion::DATAFUSION_VERSION,
+        };
         let parameters = Row::new()
             .count("rounds", self.rounds as u64)
-            .text("datafusion", datafusion::DATAFUSION_VERSION)
+            .text("datafusion", version_of_datafusion)
             .text("duckdb", version)
             .and(engines.tierra.describe());
         Ok(Measured {
@@ -136,7 +173,7 @@ impl Suite<'_> {
 impl Engines {
     fn names(&self) -> Vec<&'static str> {
         let peers = self.datafusion.iter().map(InMemory::engine);
-        let duckdb = self.duckdb.iter().map(|_| DuckDb::ENGINE);
+        let duckdb = self.duckdb.iter().map(|_| Library::ENGINE);
         std::iter::once(Tierra::ENGINE)
             .chain(peers)
             .chain(duckdb)
@@ -150,18 +187,33 @@ impl Engines {
         sql: &str,
         rounds: usize,
     ) -> Result<Vec<Row>, LabError> {
-        let (first, runtime) = (&self.datafusion[0], lab.runtime());
+        let runtime = lab.runtime();
         let doing = || format!("answering {name}");
+        let order = runtime.block_on(self.schemas.order(sql));
+        let order = order.by("DataFusion", doing())?;
+        let (who, answer_of_peer) = match (self.datafusion.first(), &mut self.duckdb) {
+            (Some(first), _) => {
+                let batches = runtime.block_on(first.query(sql));
+                let batches = batches.by(first.engine(), doing())?;
+                (first.engine(), answer(&batches)?)
+            }
+            (None, Some(duckdb)) => {
+                let (_, texts) = duckdb.query(sql).by(Library::ENGINE, doing())?;
+                (Library::ENGINE, Answer::from_texts(texts))
+            }
+            (None, None) => {
+                return Err("no other engine is there").by("the lab", "comparing answers");
+            }
+        };
         let reference = Reference {
-            who: first.engine().to_owned(),
-            order: runtime
-                .block_on(first.order(sql))
-                .by(first.engine(), doing())?,
-            answer: answer(
-                &runtime
-                    .block_on(first.query(sql))
-                    .by(first.engine(), doing())?,
-            )?,
+            who: who.to_owned(),
+            answer: answer_of_peer,
+            order,
+        };
+        // DuckDB averages decimals in floating point.
+        let exact = match who {
+            Library::ENGINE => Tolerance::ROUNDED,
+            _ => Tolerance::EXACT_DECIMALS,
         };
         let names = self.names();
         let mut samples = vec![Vec::with_capacity(rounds); names.len()];
@@ -170,13 +222,13 @@ impl Engines {
             let (time_ns, answer, tolerance) = match turn.contender {
                 0 => {
                     let (time_ns, batches) = timed(|| runtime.block_on(self.tierra.query(sql)))?;
-                    (time_ns, answer(&batches)?, Tolerance::EXACT_DECIMALS)
+                    (time_ns, answer(&batches)?, exact)
                 }
                 peer if peer <= self.datafusion.len() => {
                     let engine = &self.datafusion[peer - 1];
                     let (time_ns, batches) =
                         timed(|| runtime.block_on(engine.query(sql)).by(who, doing()))?;
-                    (time_ns, answer(&batches)?, Tolerance::EXACT_DECIMALS)
+                    (time_ns, answer(&batches)?, exact)
                 }
                 _ => {
                     let duckdb = self.duckdb.as_mut().expect("named only where it runs");
@@ -222,10 +274,79 @@ pub fn time_over_datafusion(rows: &[Row]) -> Option<f64> {
 }
 
 fn ratio(rows: &[Row], peer: impl Fn(&str) -> Option<f64>) -> Option<f64> {
-    let ratios = distinct(rows, "query")
-        .into_iter()
-        .map(|query| Some(time(rows, &query, Tierra::ENGINE)? / peer(&query)?));
-    geometric_mean(ratios.collect::<Option<Vec<f64>>>()?)
+    geometric_mean(
+        pairs(rows, peer)?
+            .into_iter()
+            .map(|(ours, theirs)| ours / theirs),
+    )
+}
+
+/// Our time and theirs for every query; `None` if one was not measured.
+fn pairs(rows: &[Row], peer: impl Fn(&str) -> Option<f64>) -> Option<Vec<(f64, f64)>> {
+    let pair = |query: &String| Some((time(rows, query, Tierra::ENGINE)?, peer(query)?));
+    let pairs: Vec<(f64, f64)> = distinct(rows, "query")
+        .iter()
+        .map(pair)
+        .collect::<Option<_>>()?;
+    (!pairs.is_empty()).then_some(pairs)
+}
+
+/// Our times over those of one other engine, over all queries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// Of all ratios.
+    pub geometric_mean: f64,
+    /// The sum of our times over the sum of theirs.
+    pub sum: f64,
+    /// The largest ratio.
+    pub worst: f64,
+    /// Queries in which we are faster.
+    pub won: usize,
+    /// All queries.
+    pub queries: usize,
+}
+
+/// Our times over DuckDB's; `None` if a query was not measured.
+pub fn over_duckdb(rows: &[Row]) -> Option<Comparison> {
+    compare(&pairs(rows, |query| time(rows, query, Library::ENGINE))?)
+}
+
+fn compare(pairs: &[(f64, f64)]) -> Option<Comparison> {
+    let ratios = || pairs.iter().map(|(ours, theirs)| ours / theirs);
+    let sum = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>();
+    Some(Comparison {
+        geometric_mean: geometric_mean(ratios())?,
+        sum: sum(|pair| pair.0) / sum(|pair| pair.1),
+        worst: ratios().reduce(f64::max)?,
+        won: ratios().filter(|ratio| *ratio < 1.0).count(),
+        queries: pairs.len(),
+    })
+}
+
+/// The comparisons with every other engine, as rows.
+fn comparisons(rows: &[Row]) -> Vec<Row> {
+    let against = |engine: &String| {
+        let pairs = pairs(rows, |query| time(rows, query, engine));
+        let Some(found) = pairs.as_deref().and_then(compare) else {
+            return Vec::new();
+        };
+        let ratio = |of: &str, ratio| {
+            let row = Row::new().text("over", engine).text("of", of);
+            row.number("times_over", ratio)
+        };
+        vec![
+            ratio("geometric mean", found.geometric_mean),
+            ratio("sum", found.sum),
+            ratio("worst query", found.worst),
+            Row::new()
+                .text("over", engine)
+                .text("won", format!("of {}", found.queries))
+                .count("won_count", found.won as u64),
+        ]
+    };
+    let engines = distinct(rows, "engine").into_iter();
+    let others = engines.filter(|engine| engine != Tierra::ENGINE);
+    others.flat_map(|engine| against(&engine)).collect()
 }
 
 fn time(rows: &[Row], query: &str, engine: &str) -> Option<f64> {
@@ -278,6 +399,30 @@ mod tests {
         // If one query was not measured, there is no mean.
         rows.pop();
         assert_eq!(time_over_datafusion(&rows), None);
+    }
+
+    #[test]
+    fn a_comparison_has_mean_sum_worst_and_wins() {
+        let row = |query: &str, engine, time| {
+            Row::new()
+                .text("query", query)
+                .text("engine", engine)
+                .samples("time", "ns", vec![time])
+        };
+        let mut rows = vec![
+            row("q1", Tierra::ENGINE, 10),
+            row("q1", Library::ENGINE, 40),
+            row("q2", Tierra::ENGINE, 400),
+            row("q2", Library::ENGINE, 100),
+        ];
+        let found = over_duckdb(&rows).unwrap();
+        assert!((found.geometric_mean - 1.0).abs() < 1e-9);
+        assert!((found.sum - 410.0 / 140.0).abs() < 1e-9);
+        assert_eq!((found.worst, found.won, found.queries), (4.0, 1, 2));
+        assert_eq!(comparisons(&rows).len(), 4);
+        rows.pop();
+        assert_eq!(over_duckdb(&rows), None);
+        assert_eq!(over_duckdb(&[]), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The bars of a results folder, computed again from its raw samples.
 //!
 //! A file's own bars are not trusted but recomputed. A file whose bars do not follow from its samples counts as a missed
-//! bar.
+//! bar. A result of a quick run, or of a machine that was busy when it began, does not count.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +9,7 @@ use std::path::Path;
 use crate::bar::Bar;
 use crate::error::{At, LabError};
 use crate::experiments::Experiment;
+use crate::machine::Machine;
 use crate::results::Results;
 
 /// The bars of one results file.
@@ -16,10 +17,10 @@ use crate::results::Results;
 pub struct Verdict {
     /// The experiment.
     pub name: String,
-    /// Whether the run was a quick one: its bars are stated for full scale.
-    pub quick: bool,
-    /// The time and the machine of the measurement.
+    /// The time, the machine and the commit of the measurement.
     pub origin: String,
+    /// Why the result does not count; `None` if it does.
+    pub doubt: Option<String>,
     /// The bars, recomputed.
     pub bars: Vec<Bar>,
     /// Whether the file's own bars agree.
@@ -27,9 +28,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether every bar is met and the file's own bars agree.
+    /// Whether the result counts, every bar is met, and the file's own bars agree.
     pub fn is_met(&self) -> bool {
-        self.follows_from_samples && self.bars.iter().all(|bar| bar.met)
+        self.doubt.is_none() && self.follows_from_samples && self.bars.iter().all(|bar| bar.met)
     }
 }
 
@@ -77,13 +78,28 @@ pub fn verdicts(folder: &Path, experiments: &[&dyn Experiment]) -> Result<Vec<Ve
         .collect()
 }
 
+/// Where and when a result was measured, of what source.
+pub(crate) fn origin(machine: &Machine) -> String {
+    // As many digits as git shows, and the mark of changes.
+    let commit = machine.commit.as_deref().unwrap_or("unknown");
+    let short = commit.get(..9).unwrap_or(commit);
+    let changed = if commit.ends_with('+') { "+" } else { "" };
+    let load = machine.load_at_start;
+    let load = load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
+    let (date, cpu) = (&machine.date, &machine.cpu);
+    format!("{date} on {cpu}, commit {short}{changed}, load {load}")
+}
+
 fn verdict(folder: &Path, experiment: &dyn Experiment) -> Result<Verdict, LabError> {
     let results = Results::read(&Results::path(folder, experiment.name(), "json"))?;
     let bars = experiment.bars(&results.rows);
     Ok(Verdict {
         name: experiment.name().to_owned(),
-        quick: results.quick,
-        origin: format!("{} on {}", results.machine.date, results.machine.cpu),
+        origin: origin(&results.machine),
+        doubt: match results.quick {
+            true => Some("a quick run, while bars are stated for full scale".to_owned()),
+            false => results.machine.doubt(),
+        },
         follows_from_samples: bars.len() == results.bars.len()
             && bars
                 .iter()

@@ -167,6 +167,26 @@ impl Grid {
         geometric_mean(self.medians().filter(|median| *median > 0.0)).unwrap_or(0.0)
     }
 
+    /// The grid in parts of at most that many series each, about as many in every part, without categories that are empty there.
+    pub fn parts(&self, series_most: usize) -> Vec<Grid> {
+        let count = self.series.len().div_ceil(series_most).max(1);
+        let each = self.series.len().div_ceil(count).max(1);
+        let part = |first: usize| {
+            let series = first..(first + each).min(self.series.len());
+            let rows = self.categories.iter().zip(&self.cells);
+            let (categories, cells) = rows
+                .map(|(category, cells)| (category.clone(), cells[series.clone()].to_vec()))
+                .filter(|(_, cells)| cells.iter().any(Option::is_some))
+                .unzip();
+            Grid {
+                categories,
+                series: self.series[series].to_vec(),
+                cells,
+            }
+        };
+        (0..self.series.len()).step_by(each).map(part).collect()
+    }
+
     /// All medians.
     pub fn medians(&self) -> impl Iterator<Item = f64> {
         self.cells
@@ -236,6 +256,28 @@ mod tests {
         };
         let rows = [row("q1", "a", vec![500]).count("values", 1000)];
         assert_eq!(view.lines(&view.grid(&rows))[1], ["q1", "0.500"]);
+    }
+
+    #[test]
+    fn parts_have_about_as_many_series_and_all_of_them() {
+        let mut rows = Vec::new();
+        for series in 0..9 {
+            // The last four have a category of their own.
+            let query = if series < 5 { "q1" } else { "q2" };
+            rows.push(row(query, &format!("e{series}"), vec![series + 1]));
+        }
+        let grid = VIEW.grid(&rows);
+        assert_eq!(grid.parts(9), std::slice::from_ref(&grid));
+        let parts = grid.parts(8);
+        let sizes: Vec<usize> = parts.iter().map(|part| part.series.len()).collect();
+        assert_eq!(sizes, [5, 4]);
+        assert_eq!(
+            (&parts[0].categories[..], &parts[1].categories[..]),
+            (&["q1".to_owned()][..], &["q2".to_owned()][..])
+        );
+        assert_eq!(parts[1].cells[0][3].unwrap().median, 9.0);
+        let empty = VIEW.grid(&[]);
+        assert!(empty.parts(8).is_empty());
     }
 
     #[test]

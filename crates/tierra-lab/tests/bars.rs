@@ -69,8 +69,17 @@ impl Experiment for Race {
 }
 
 fn measured(folder: &Path) -> Results {
-    let lab = Lab::new(true, folder).unwrap();
-    run(&Race, &lab, &Machine::record(None, None), folder).unwrap()
+    let lab = Lab::new(false, folder).unwrap();
+    run(&Race, &lab, &quiet_machine(), folder).unwrap()
+}
+
+/// This machine as if nothing else had run on it.
+fn quiet_machine() -> Machine {
+    Machine {
+        build: "release".to_owned(),
+        load_at_start: Some(0.25),
+        ..Machine::record(None, Some(0.0))
+    }
 }
 
 /// The verdict after `change` has been made to the results file's text.
@@ -124,6 +133,32 @@ fn claims_that_the_samples_do_not_bear_out_are_caught() {
     ));
     // Faster samples than the recorded bar says: met, but not what was recorded.
     assert!(!met_after(|text| text.replace("[40, 50, 60]", "[4, 5, 6]")));
+}
+
+#[test]
+fn a_result_of_a_busy_machine_or_of_a_quick_run_does_not_count() {
+    let busy = |text: String| text.replace("\"load_at_start\": 0.25", "\"load_at_start\": 0.5");
+    assert!(!met_after(busy));
+    let unknown = |text: String| text.replace("\"load_at_start\": 0.25", "\"load_at_start\": null");
+    assert!(!met_after(unknown));
+    assert!(!met_after(
+        |text| text.replace("\"quick\": false", "\"quick\": true")
+    ));
+}
+
+#[test]
+fn what_a_result_was_measured_on_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = measured(folder.path());
+    let verdicts = verdicts(folder.path(), &[&Race]).unwrap();
+    assert_eq!(verdicts[0].doubt, None);
+    let origin = &verdicts[0].origin;
+    assert!(
+        origin.contains(&results.machine.cpu) && origin.contains("load 0.25"),
+        "{origin}"
+    );
+    let commit = results.machine.commit.unwrap();
+    assert!(origin.contains(&commit[..9]), "{origin}");
 }
 
 #[test]

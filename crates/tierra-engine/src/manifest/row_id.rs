@@ -23,11 +23,13 @@ impl RowId {
         self.0
     }
 
-    pub(crate) fn segment(self) -> u64 {
+    /// The id of the segment that holds the row, or will.
+    pub fn segment(self) -> u64 {
         self.0 / SEGMENT_ROWS as u64
     }
 
-    pub(crate) fn row(self) -> usize {
+    /// The row's place in that segment.
+    pub fn row(self) -> usize {
         (self.0 % SEGMENT_ROWS as u64) as usize
     }
 }

@@ -297,7 +297,7 @@ impl Experiment for Elision {
 
 const VIEWS: [View; 2] = [
     View {
-        title: "a binary search, fresh keys, by levels around it",
+        title: "time of a binary search, fresh keys, by levels of functions around it",
         category: "lookup",
         series: "array",
         value: "time_ns",
@@ -306,7 +306,7 @@ const VIEWS: [View; 2] = [
         mean: false,
     },
     View {
-        title: "state of a lookup under way",
+        title: "bytes of state of a lookup under way",
         category: "lookup",
         series: "state",
         value: "state_bytes",

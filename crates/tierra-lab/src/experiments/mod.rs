@@ -58,7 +58,9 @@ use crate::error::LabError;
 pub fn all() -> &'static [&'static dyn Experiment] {
     &[
         #[cfg(feature = "sql")]
-        &ssb::Ssb,
+        &ssb::Ssb::ONE,
+        #[cfg(feature = "sql")]
+        &ssb::Ssb::TEN,
         #[cfg(feature = "sql")]
         &tpch::Tpch,
         #[cfg(feature = "sql")]

@@ -20,8 +20,9 @@ const fn needs(minutes: u32, memory_gib: u32, scratch_gib: u32) -> Needs {
 }
 
 /// By name: minutes, memory, scratch.
-const NEEDS: [(&str, Needs); 33] = [
+const NEEDS: [(&str, Needs); 34] = [
     ("ssb", needs(2, 4, 2)),
+    ("ssb-10", needs(15, 16, 8)),
     ("tpch", needs(2, 4, 2)),
     ("load", needs(2, 4, 2)),
     ("scan", needs(2, 1, 0)),
@@ -31,7 +32,7 @@ const NEEDS: [(&str, Needs); 33] = [
     ("memory", needs(5, 6, 1)),
     ("emulation", needs(20, 1, 0)),
     ("fig1", needs(10, 18, 0)),
-    ("fig2", needs(1, 1, 0)),
+    ("fig2", needs(5, 3, 0)),
     ("fig3", needs(30, 8, 3)),
     ("fig4", needs(5, 6, 12)),
     ("fig5", needs(5, 6, 10)),

@@ -1,4 +1,7 @@
-//! Star Schema Benchmark, 13 queries: is Tierra as fast as DataFusion's in-memory table, and how many bytes does it take?
+//! Star Schema Benchmark, 13 queries, at scale 1 and at scale 10: is Tierra faster than other engines in memory, and how many
+//! bytes does it take?
+//!
+//! At scale 10 DataFusion's tables do not fit in memory beside the others' and are left out.
 
 use tierra_data::{Part, Scale, Source, ssb};
 
@@ -7,6 +10,7 @@ use crate::bar::Bar;
 use crate::dataset::write_parquet;
 use crate::error::{Context, LabError};
 use crate::lab::Lab;
+use crate::peers::datafusion::Texts;
 use crate::row::Row;
 use crate::suite::{self, Suite};
 use crate::view::View;
@@ -14,20 +18,44 @@ use crate::view::View;
 /// Rows generated at a time.
 const BATCH_ROWS: usize = 65_536;
 
-/// The experiment.
-pub(super) struct Ssb;
+/// The experiment at one scale.
+pub(super) struct Ssb {
+    name: &'static str,
+    about: &'static str,
+    /// The scale of a quick run, and that of a full one.
+    scales: [f64; 2],
+    datafusion: &'static [Texts],
+}
+
+impl Ssb {
+    /// Scale 1.
+    pub(super) const ONE: Ssb = Ssb {
+        name: "ssb",
+        about: "how fast are the 13 queries of the Star Schema Benchmark, beside other engines in memory, and in how many bytes?",
+        scales: [0.05, 1.0],
+        datafusion: &Texts::ALL,
+    };
+    /// Scale 10.
+    pub(super) const TEN: Ssb = Ssb {
+        name: "ssb-10",
+        about: "how fast are the same queries on ten times as many rows, beside DuckDB in memory?",
+        scales: [0.1, 10.0],
+        datafusion: &[],
+    };
+}
 
 impl Experiment for Ssb {
     fn name(&self) -> &'static str {
-        "ssb"
+        self.name
     }
 
     fn about(&self) -> &'static str {
-        "how fast are the 13 queries of the Star Schema Benchmark, beside other engines in memory, and in how many bytes?"
+        self.about
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
-        let scale = Scale::new(lab.size(0.05, 1.0)).by("the generator", "choosing a scale")?;
+        let [quick, full] = self.scales;
+        let scale = Scale::new(lab.size(quick, full)).by("the generator", "choosing a scale")?;
         let folder = lab.folder("ssb-files")?;
         let mut files = Vec::new();
         for table in ssb::Table::ALL {
@@ -47,6 +75,7 @@ impl Experiment for Ssb {
             files: &files,
             queries,
             rounds: lab.size(3, 9),
+            datafusion: self.datafusion,
         }
         .run(lab)?;
         Ok(Measured {
@@ -58,14 +87,23 @@ impl Experiment for Ssb {
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
-        vec![
-            Bar::at_most(
-                "SSB: time over DataFusion's in-memory table (2 partitions, the better of Utf8 and Utf8View), geometric mean",
-                1.0,
+        let data_set = format!("SSB, scale {}", self.scales[1]);
+        let mut bars = vec![Bar::at_most(
+            format!("{data_set}: time over DuckDB, both to Arrow, two threads, geometric mean"),
+            0.5,
+            suite::over_duckdb(rows).map(|found| found.geometric_mean),
+        )];
+        if !self.datafusion.is_empty() {
+            bars.push(Bar::at_most(
+                format!(
+                    "{data_set}: time over DataFusion's in-memory table (2 partitions, the better of Utf8 and Utf8View), geometric mean"
+                ),
+                0.5,
                 suite::time_over_datafusion(rows),
-            ),
-            suite::stored_bytes_bar("SSB", rows),
-        ]
+            ));
+        }
+        bars.push(suite::stored_bytes_bar(&data_set, rows));
+        bars
     }
 
     fn views(&self) -> &'static [View] {

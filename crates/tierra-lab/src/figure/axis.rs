@@ -60,8 +60,8 @@ impl Axis {
         }
     }
 
-    /// The axis of bars of these values: logarithmic if they span more than a factor of twenty. A zero is not visible there.
-    pub(super) fn of_bars(values: impl Iterator<Item = f64>) -> Axis {
+    /// The axis of these values: logarithmic if they span more than a factor of twenty. A zero is not visible there.
+    pub(super) fn of_values(values: impl Iterator<Item = f64>) -> Axis {
         let positive = values.filter(|value| *value > 0.0);
         let (lowest, highest) = positive.fold((f64::MAX, 0f64), |(low, high), value| {
             (low.min(value), high.max(value))
@@ -69,7 +69,7 @@ impl Axis {
         if highest <= lowest * LINEAR_SPAN {
             return Axis::linear(highest);
         }
-        // The next step below the lowest value, with a distance: its bar must be visible.
+        // The next step below the lowest value, with a distance: its dot must not touch the axis.
         let low = Step::around(lowest).map(Step::value);
         Axis {
             low: low.filter(|step| *step <= lowest * 0.8).fold(0.0, f64::max),
@@ -150,10 +150,10 @@ mod tests {
 
     #[test]
     fn close_values_stay_linear() {
-        let near = Axis::of_bars([1.0, 19.0].into_iter());
+        let near = Axis::of_values([1.0, 19.0].into_iter());
         assert!(!near.is_logarithmic());
         assert_eq!(labels(near), ["0", "5", "10", "15"]);
-        assert!(!Axis::of_bars([0.0, 1.0].into_iter()).is_logarithmic());
+        assert!(!Axis::of_values([0.0, 1.0].into_iter()).is_logarithmic());
         assert_eq!(near.share(0.0), 0.0);
         assert_eq!(
             labels(Axis::linear(0.5)),
@@ -163,18 +163,18 @@ mod tests {
 
     #[test]
     fn values_far_apart_have_ticks_within_each_decade() {
-        let axis = Axis::of_bars([30.0, 700.0].into_iter());
+        let axis = Axis::of_values([30.0, 700.0].into_iter());
         assert!(axis.is_logarithmic());
         assert_eq!(labels(axis), ["20", "50", "100", "200", "500"]);
         assert!(axis.share(30.0) > 0.0 && axis.share(700.0) < 1.0);
         assert_eq!((axis.share(0.0), axis.share(-1.0)), (0.0, 0.0));
-        let wide = Axis::of_bars([0.7, 2e5].into_iter());
+        let wide = Axis::of_values([0.7, 2e5].into_iter());
         assert_eq!(labels(wide), ["1", "10", "100", "1000", "10000", "100000"]);
     }
 
     #[test]
     fn nothing_to_show_is_still_an_axis() {
         assert_eq!(Axis::linear(0.0).share(0.0), 0.0);
-        assert_eq!(labels(Axis::of_bars(std::iter::empty()))[0], "0.0");
+        assert_eq!(labels(Axis::of_values(std::iter::empty()))[0], "0.0");
     }
 }

@@ -10,12 +10,12 @@ use super::text::{self, LINE_HEIGHT, SIZE};
 
 /// Width of a figure in pixels.
 pub(super) const WIDTH: u32 = 1080;
-const PLOT_HEIGHT: u32 = 270;
-const TITLE_SIZE: f64 = 14.5;
-const TITLE_LINE_HEIGHT: u32 = 20;
-const MARGIN: u32 = 12;
+const PLOT_HEIGHT: u32 = 340;
+const TITLE_SIZE: f64 = 20.0;
+const TITLE_LINE_HEIGHT: u32 = 27;
+const MARGIN: u32 = 16;
 /// Space on the left for the ticks' labels and the axis's title.
-const LEFT: u32 = 92;
+const LEFT: u32 = 116;
 
 /// The text of a panel around its plot, and the space that it takes.
 pub(super) struct Frame {

@@ -22,18 +22,20 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(120, 120, 120),
     RGBColor(20, 20, 20),
 ];
+/// Series that a panel can show: one for each colour.
+pub(super) const SERIES_MOST: usize = COLORS.len();
 /// Names wider than this are broken into lines.
-const NAME_WIDTH_MOST: u32 = 250;
+const NAME_WIDTH_MOST: u32 = 270;
 /// The symbol before a name, and the space behind it.
-const SYMBOL_WIDTH: u32 = 12;
-const GAP: u32 = 6;
-const MARGIN: u32 = 14;
+const SYMBOL_WIDTH: u32 = 18;
+const GAP: u32 = 8;
+const MARGIN: u32 = 16;
+const DOT_RADIUS: i32 = 4;
 
-/// The look of a series, by its number: eight colours, then the same eight as outlines.
+/// The look of a series, by its number in the panel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     color: RGBColor,
-    is_outline: bool,
     is_of_paper: bool,
 }
 
@@ -42,28 +44,35 @@ impl Look {
     pub(super) fn of(number: usize, name: &str) -> Look {
         Look {
             color: COLORS[number % COLORS.len()],
-            is_outline: number / COLORS.len() % 2 == 1,
             is_of_paper: name.contains("(paper"),
         }
     }
 
     /// Draws a bar between two corners.
     pub(super) fn bar(self, area: &Area<'_>, corners: [(i32, i32); 2]) -> DrawResult {
-        let fill = match (self.is_of_paper, self.is_outline) {
-            (true, _) => self.color.mix(0.3),
-            (false, true) => WHITE.mix(1.0),
-            (false, false) => self.color.mix(0.9),
-        };
+        let fill = self.color.mix(if self.is_of_paper { 0.3 } else { 0.9 });
         area.draw(&Rectangle::new(corners, fill.filled()))?;
-        if self.is_of_paper || self.is_outline {
+        if self.is_of_paper {
             area.draw(&Rectangle::new(corners, self.color.stroke_width(1)))?;
         }
         Ok(())
     }
 
-    /// The style of its line: the second eight are thin.
+    /// Draws a dot, hollow for a paper's value.
+    pub(super) fn dot(self, area: &Area<'_>, at: (i32, i32)) -> DrawResult {
+        if self.is_of_paper {
+            area.draw(&Circle::new(at, DOT_RADIUS, WHITE.filled()))?;
+            area.draw(&Circle::new(at, DOT_RADIUS, self.color.stroke_width(2)))?;
+        } else {
+            area.draw(&Circle::new(at, DOT_RADIUS, self.color.filled()))?;
+        }
+        Ok(())
+    }
+
+    /// The style of its line, thin for a paper's values.
     pub(super) fn line(self) -> ShapeStyle {
-        self.color.stroke_width(if self.is_outline { 1 } else { 2 })
+        self.color
+            .stroke_width(if self.is_of_paper { 1 } else { 2 })
     }
 }
 
@@ -71,6 +80,7 @@ impl Look {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Symbol {
     Bar,
+    Dot,
     Line,
 }
 
@@ -122,13 +132,14 @@ impl Legend {
         y += LINE_HEIGHT as i32;
         let right = left + SYMBOL_WIDTH as i32;
         for (look, lines) in &self.names {
+            let (middle, height) = ((left + right) / 2, (SIZE * 0.8) as i32);
             match self.symbol {
-                Symbol::Bar => look.bar(area, [(left, y), (right, y + 9)])?,
+                Symbol::Bar => look.bar(area, [(left, y), (right, y + height)])?,
+                Symbol::Dot => look.dot(area, (middle, y + height / 2))?,
                 Symbol::Line => {
-                    area.draw(&PathElement::new(
-                        [(left, y + 5), (right, y + 5)],
-                        look.line(),
-                    ))?;
+                    let line = [(left, y + height / 2), (right, y + height / 2)];
+                    area.draw(&PathElement::new(line, look.line()))?;
+                    look.dot(area, (middle, y + height / 2))?;
                 }
             }
             for line in lines {
@@ -146,8 +157,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sixteen_series_look_different() {
-        let looks: Vec<String> = (0..16)
+    fn the_series_of_a_panel_look_different() {
+        let looks: Vec<String> = (0..SERIES_MOST)
             .map(|number| format!("{:?}", Look::of(number, "a")))
             .collect();
         let mut different = looks.clone();

@@ -20,10 +20,8 @@ pub(super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// The panel of a curve's lines.
-    pub(super) fn new(curve: &'a Curve, lines: Vec<Line>) -> Lines<'a> {
-        let points = lines.iter().flat_map(|line| &line.points);
-        let highest = points.map(|&(_, value)| value).fold(0.0, f64::max);
+    /// The panel of some of a curve's lines, on an axis up to `highest`.
+    pub(super) fn new(curve: &'a Curve, lines: Vec<Line>, highest: f64) -> Lines<'a> {
         let (unit, scale) = curve.unit.scaled_to(highest);
         Lines {
             curve,

@@ -1,32 +1,43 @@
-//! Figures: every view of an experiment as a panel of grouped bars, and every curve as a panel of lines, in one SVG file, each
-//! with its legend beside it.
+//! Figures: every view and every curve of an experiment as a panel in one SVG file, each with its legend beside it.
 //!
-//! The axis of values is logarithmic, and labelled so, if the values span more than a factor of twenty. Then only the end of a
-//! bar has a meaning, not its length.
+//! What runs over sizes, threads or shares is drawn as lines, the rest in groups: as bars from zero or, if the values span more
+//! than a factor of twenty, as dots on a logarithmic axis, which is labelled so. A panel has at most eight series. A view with
+//! more becomes several panels on the same axis.
 
 mod axis;
-mod bars;
 mod frame;
+mod groups;
 mod legend;
 mod lines;
+mod sweep;
 mod text;
 
 use std::path::Path;
 
 use plotters::prelude::*;
 
-use self::bars::Bars;
+use self::axis::Axis;
 use self::frame::{Frame, WIDTH};
-use self::legend::DrawResult;
+use self::groups::Groups;
+use self::legend::{DrawResult, SERIES_MOST};
 use self::lines::Lines;
-use crate::curve::Curve;
+use self::sweep::Sweep;
+use crate::curve::{Curve, Line};
 use crate::error::LabError;
 use crate::results::{Results, Tier, write_whole};
-use crate::view::View;
+use crate::view::{Grid, Unit, View};
 
 /// A panel of the figure.
-enum Panel<'a> {
-    Bars(Bars<'a>),
+struct Panel<'a> {
+    shown: Shown<'a>,
+    /// Its number among the panels of its view, and their count.
+    part: (usize, usize),
+}
+
+/// What a panel shows.
+enum Shown<'a> {
+    Groups(Groups<'a>),
+    Sweep(Sweep<'a>),
     Lines(Lines<'a>),
 }
 
@@ -38,16 +49,15 @@ pub fn write(
     curves: &[Curve],
 ) -> Result<(), LabError> {
     let rows: Vec<_> = results.rows.iter().chain(&results.paper).cloned().collect();
-    let bars = views.iter().map(|view| (view, view.grid(&rows)));
-    let bars = bars
+    let views = views.iter().map(|view| (view, view.grid(&rows)));
+    let views = views
         .filter(|(_, grid)| grid.medians().any(|median| median > 0.0))
-        .map(|(view, grid)| Panel::Bars(Bars::new(view, grid)));
-    let lines = curves.iter().map(|curve| (curve, curve.lines(&rows)));
-    let lines = lines
-        .filter(|(_, lines)| !lines.is_empty())
-        .map(|(curve, lines)| Panel::Lines(Lines::new(curve, lines)));
-    let panels: Vec<(Panel<'_>, Frame)> = bars
-        .chain(lines)
+        .flat_map(|(view, grid)| panels_of_view(view, &grid));
+    let curves = curves
+        .iter()
+        .flat_map(|curve| panels_of_curve(curve, curve.lines(&rows)));
+    let panels: Vec<(Panel<'_>, Frame)> = views
+        .chain(curves)
         .map(|panel| {
             let frame = panel.frame(results);
             (panel, frame)
@@ -64,6 +74,45 @@ pub fn write(
     write_whole(path, &svg)
 }
 
+/// The panels of a grid: as many series in each as there are colours, all on one axis.
+fn panels_of_view<'a>(view: &'a View, grid: &Grid) -> Vec<Panel<'a>> {
+    let (unit, scale) = view.unit.scaled_to(grid.typical());
+    let summaries = grid.cells.iter().flatten().flatten();
+    let ends = summaries.flat_map(|one| [one.median, one.q1, one.q3]);
+    let ends = ends.map(|value| value / scale);
+    let axis = match view.unit {
+        // For totals, zero is an ordinary result.
+        Unit::Total => Axis::linear(ends.fold(0.0, f64::max)),
+        _ => Axis::of_values(ends),
+    };
+    let shown = |part| match Sweep::new(view, part, (unit, scale), axis) {
+        Ok(sweep) => Shown::Sweep(sweep),
+        Err(part) => Shown::Groups(Groups::new(view, part, (unit, scale), axis)),
+    };
+    numbered(grid.parts(SERIES_MOST).into_iter().map(shown).collect())
+}
+
+/// The panels of a curve, likewise.
+fn panels_of_curve(curve: &Curve, lines: Vec<Line>) -> Vec<Panel<'_>> {
+    let points = lines.iter().flat_map(|line| &line.points);
+    let highest = points.map(|&(_, value)| value).fold(0.0, f64::max);
+    let each = lines
+        .len()
+        .div_ceil(lines.len().div_ceil(SERIES_MOST).max(1))
+        .max(1);
+    let shown = |lines: &[Line]| Shown::Lines(Lines::new(curve, lines.to_vec(), highest));
+    numbered(lines.chunks(each).map(shown).collect())
+}
+
+fn numbered(parts: Vec<Shown<'_>>) -> Vec<Panel<'_>> {
+    let count = parts.len();
+    let panel = |(number, shown)| Panel {
+        shown,
+        part: (number + 1, count),
+    };
+    parts.into_iter().enumerate().map(panel).collect()
+}
+
 fn draw(svg: &mut String, panels: &[(Panel<'_>, Frame)]) -> DrawResult {
     let height = panels.iter().map(|(_, frame)| frame.height()).sum();
     let root = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
@@ -72,9 +121,10 @@ fn draw(svg: &mut String, panels: &[(Panel<'_>, Frame)]) -> DrawResult {
     for (panel, frame) in panels {
         let (area, below) = rest.split_vertically(frame.height());
         frame.draw(&area)?;
-        match panel {
-            Panel::Bars(bars) => bars.draw(&area, frame.plot())?,
-            Panel::Lines(lines) => lines.draw(&area, frame.plot())?,
+        match &panel.shown {
+            Shown::Groups(groups) => groups.draw(&area, frame.plot())?,
+            Shown::Sweep(sweep) => sweep.draw(&area, frame.plot())?,
+            Shown::Lines(lines) => lines.draw(&area, frame.plot())?,
         }
         rest = below;
     }
@@ -95,10 +145,15 @@ impl Panel<'_> {
         } else {
             ""
         };
-        let title = |title: &str| format!("{}: {title}{memory}{size}", results.name);
-        match self {
-            Panel::Bars(bars) => bars.frame(&title(bars.view.title)),
-            Panel::Lines(lines) => lines.frame(&title(lines.curve.title)),
+        let part = match self.part {
+            (_, 1) => String::new(),
+            (number, count) => format!(" ({number} of {count})"),
+        };
+        let title = |title: &str| format!("{}: {title}{memory}{part}{size}", results.name);
+        match &self.shown {
+            Shown::Groups(groups) => groups.frame(&title(groups.view.title)),
+            Shown::Sweep(sweep) => sweep.frame(&title(sweep.view.title)),
+            Shown::Lines(lines) => lines.frame(&title(lines.curve.title)),
         }
     }
 }

@@ -5,10 +5,10 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Height of ordinary text in pixels.
-pub(super) const SIZE: f64 = 11.5;
+/// Height of ordinary text in pixels: it can be read at half the figure's size.
+pub(super) const SIZE: f64 = 17.0;
 /// From one line of ordinary text to the next.
-pub(super) const LINE_HEIGHT: u32 = 15;
+pub(super) const LINE_HEIGHT: u32 = 21;
 /// The colour of headings.
 pub(super) const GREY: RGBColor = RGBColor(100, 100, 100);
 /// The drawing library divides sizes by this before it writes them as pixels.

@@ -77,6 +77,21 @@ impl InMemory {
         Ok(tables)
     }
 
+    /// A session with the files' tables, but none of their rows: it plans.
+    pub fn schemas(files: &[TableFile]) -> Result<InMemory> {
+        let tables = InMemory {
+            texts: Texts::Utf8,
+            context: context(Texts::Utf8),
+        };
+        for file in files {
+            let table = MemTable::try_new(file.schema.clone(), vec![Vec::new()])?;
+            tables
+                .context
+                .register_table(&file.table, Arc::new(table))?;
+        }
+        Ok(tables)
+    }
+
     /// Adds a table; its batches are distributed over the partitions in turn.
     fn add(&self, table: &str, batches: Vec<RecordBatch>) -> Result<()> {
         let Some(schema) = batches.first().map(RecordBatch::schema) else {

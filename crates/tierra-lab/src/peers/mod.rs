@@ -8,5 +8,7 @@ pub mod datafusion;
 #[cfg(feature = "sql")]
 pub mod duckdb;
 mod native;
+#[cfg(feature = "sql")]
+pub mod parquet;
 pub mod plain;
 pub mod pmdk;

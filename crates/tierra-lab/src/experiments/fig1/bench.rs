@@ -284,10 +284,10 @@ pub(super) fn contenders(memory: Memory, groups: &[usize], peer: bool, replays: 
     }
     let mut all: Vec<What> = ways.into_iter().map(What::Search).collect();
     if replays {
-        all.extend(Way::replayed().map(What::Cached));
         all.extend([false, true].map(|tree| What::Replay { tree }));
     }
     if memory == Memory::Near && replays {
+        all.extend(Way::replayed().map(What::Cached));
         all.extend([Way::Std, Way::Batch].map(What::Many));
     }
     all

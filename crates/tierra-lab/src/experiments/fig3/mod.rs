@@ -315,15 +315,15 @@ const fn view(title: &'static str, series: &'static str, per: Option<&'static st
 }
 
 const VIEWS: [View; 4] = [
-    view("value to code, per value", "look_up", Some("values")),
+    view("time of finding a value's code", "look_up", Some("values")),
     view(
-        "the same within the statement, for the whole list",
+        "time of finding the codes of the whole list, within the statement",
         "phase",
         None,
     ),
-    view("the whole statement", "statement", None),
+    view("time of the whole statement", "statement", None),
     View {
-        title: "what far memory costs, and what hiding it gains",
+        title: "what far memory costs, and what hiding it gains: ratios of times",
         category: "column",
         series: "ratio_of",
         value: "ratio",

@@ -1,6 +1,9 @@
 //! One table of the point experiment: filled, prepared, read by every contender in turn. Every returned row is compared with
 //! the generator's.
+//!
+//! The bytes of a load are bounded, so a table of many columns has several segments.
 
+use std::error::Error;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,15 +13,17 @@ use arrow::datatypes::Int32Type;
 use tierra_column::{Cell, Dictionary, Encoding, LogicalType};
 use tierra_data::Part;
 use tierra_data::wide::Wide;
-use tierra_engine::{ColumnSpec, RowId, Snapshot, TableSpec};
+use tierra_engine::{ColumnSpec, RowId, Segment, Snapshot, TableSpec};
 use tierra_interleave::{Cx, Execution, GroupSize, Lookups, for_each, in_mode};
 use tierra_sql::{Outcome, Session};
 
-use super::{Layout, Who, per_key_ns};
+use super::{Layout, Who, identity, per_key_ns};
 use crate::contender::Tierra;
+use crate::dataset::write_parquet;
 use crate::error::{Context, LabError};
 use crate::lab::{Lab, SEED};
 use crate::peers::datafusion::InMemory;
+use crate::peers::duckdb::{DuckDbError, Library, TimedRows};
 use crate::random::Random;
 use crate::row::Row;
 use crate::turns::turns;
@@ -27,13 +32,14 @@ use crate::turns::turns;
 const BATCH_ROWS: usize = 8_192;
 const TABLE: &str = "wide";
 
-/// One table in Tierra and, in the default layout, also in DataFusion.
+/// One table in Tierra and, in the default layout, also in the other engines.
 pub(super) struct Bench {
     wide: Wide,
     layout: Layout,
     tierra: Tierra,
     plain: Session,
     datafusion: Option<InMemory>,
+    duckdb: Option<Library>,
     projection: Vec<usize>,
 }
 
@@ -45,10 +51,10 @@ struct Keys {
 }
 
 impl Bench {
-    /// Fills the table, also in DataFusion in the default layout, and prepares the statements.
+    /// Fills the table, in the default layout also in the other engines, and prepares the statements.
     pub(super) fn new(lab: &Lab, wide: Wide, layout: Layout) -> Result<Bench, LabError> {
         let wide = layout.shape(wide);
-        let name = layout.table(wide.columns());
+        let name = layout.of(&wide.columns().to_string());
         let tierra = Tierra::create(
             &lab.folder(&format!("point-{}", name.replace(", ", "-")))?,
             None,
@@ -83,12 +89,17 @@ impl Bench {
             Layout::Default => Some(InMemory::of(TABLE, batches).by("DataFusion", doing())?),
             Layout::Dictionary => None,
         };
+        let duckdb = match layout {
+            Layout::Default => filled_duckdb(lab, wide)?,
+            Layout::Dictionary => None,
+        };
         let bench = Bench {
             wide,
             layout,
             tierra,
             plain,
             datafusion,
+            duckdb,
             projection: (0..wide.columns() as usize).collect(),
         };
         lab.runtime().block_on(bench.prepare())?;
@@ -118,7 +129,13 @@ impl Bench {
 
     fn contenders(&self) -> Vec<Who> {
         let both = [Execution::Interleaved, Execution::Plain];
-        let kinds: [fn(Execution) -> Who; 4] = [Who::Sql, Who::Reconstruct, Who::Cells, Who::Many];
+        let kinds: [fn(Execution) -> Who; 5] = [
+            Who::Sql,
+            Who::Library,
+            Who::Reconstruct,
+            Who::Cells,
+            Who::Many,
+        ];
         let ours = kinds
             .into_iter()
             .flat_map(|kind| both.into_iter().map(kind));
@@ -126,16 +143,21 @@ impl Bench {
             .datafusion
             .iter()
             .flat_map(|_| [Who::DataFusion, Who::DataFusionPrepared]);
-        ours.chain(theirs).collect()
+        let duckdb = self
+            .duckdb
+            .iter()
+            .flat_map(|_| [Who::DuckDb, Who::DuckDbPrepared, Who::DuckDbCalls]);
+        ours.chain(theirs).chain(duckdb).collect()
     }
 
     /// Lets every contender read in turn: a row for each, and the derived rows.
-    pub(super) fn measure(&self, lab: &Lab, rounds: usize) -> Result<Vec<Row>, LabError> {
+    pub(super) fn measure(&mut self, lab: &Lab, rounds: usize) -> Result<Vec<Row>, LabError> {
         let mut random = Random::new(SEED);
         let contenders = self.contenders();
         let mut samples = vec![Vec::with_capacity(rounds); contenders.len()];
         let keys_of = |who: Who| match who {
             Who::DataFusion | Who::DataFusionPrepared => 1,
+            Who::DuckDb | Who::DuckDbPrepared => lab.size(2, 10),
             Who::Many(_) => lab.size(100, 1_000),
             _ => lab.size(10, 100),
         };
@@ -148,25 +170,26 @@ impl Bench {
                 samples[turn.contender].push(time_ns);
             }
         }
-        let columns = self.layout.table(self.wide.columns());
+        let table = (self.wide.columns(), self.layout);
         let mut rows: Vec<Row> = contenders
             .iter()
             .zip(samples)
             .map(|(who, samples)| {
-                Row::new()
-                    .text("columns", &columns)
-                    .text(who.series(), who.name())
-                    .count("keys", keys_of(*who) as u64)
+                let cells = identity(table, *who).into_iter();
+                let row = cells.fold(Row::new(), |row, (key, text)| row.text(&key, text));
+                row.count("keys", keys_of(*who) as u64)
                     .samples("time", "ns", samples)
             })
             .collect();
-        rows.extend(self.derived(&columns, &rows));
+        rows.extend(self.derived(&rows));
         Ok(rows)
     }
 
     /// The rows derived from medians: the parts of a key's time, and the gain of interleaving.
-    fn derived(&self, columns: &str, rows: &[Row]) -> Vec<Row> {
-        let of = |who: Who| per_key_ns(rows, columns, who).unwrap_or(f64::NAN);
+    fn derived(&self, rows: &[Row]) -> Vec<Row> {
+        let table = (self.wide.columns(), self.layout);
+        let of = |who: Who| per_key_ns(rows, table, who).unwrap_or(f64::NAN);
+        let columns = self.wide.columns().to_string();
         let execution = Execution::Interleaved;
         let (all, engine, cells) = (
             of(Who::Sql(execution)),
@@ -175,8 +198,8 @@ impl Bench {
         );
         let part = |part: &str, ns| {
             Row::new()
-                .text("columns", columns)
-                .text("part", part)
+                .text("columns", &columns)
+                .text("part", self.layout.of(part))
                 .number("part_ns", ns)
         };
         let gain = of(Who::Sql(Execution::Plain)) / all;
@@ -185,8 +208,8 @@ impl Bench {
             part("building the result", engine - cells),
             part("the rest", all - engine),
             Row::new()
-                .text("columns", columns)
-                .text("comparison", Tierra::ENGINE)
+                .text("columns", &columns)
+                .text("comparison", self.layout.of(Tierra::ENGINE))
                 .number("plain_over_interleaved", gain),
         ]
     }
@@ -217,8 +240,14 @@ impl Bench {
     }
 
     /// Reads the rows of `keys` and returns the time, and the batches if there are any.
-    fn read(&self, lab: &Lab, who: Who, keys: &Keys) -> Result<(u64, Vec<RecordBatch>), LabError> {
+    fn read(
+        &mut self,
+        lab: &Lab,
+        who: Who,
+        keys: &Keys,
+    ) -> Result<(u64, Vec<RecordBatch>), LabError> {
         match who {
+            Who::Library(execution) => self.execute_one_by_one(self.session(execution), keys),
             Who::Sql(execution) => lab
                 .runtime()
                 .block_on(self.execute(self.session(execution), keys)),
@@ -238,6 +267,13 @@ impl Bench {
             }),
             Who::DataFusionPrepared => {
                 self.ask_datafusion(lab, keys, |key| format!("EXECUTE by_key({key})"))
+            }
+            Who::DuckDb | Who::DuckDbPrepared | Who::DuckDbCalls => {
+                let duckdb = self.duckdb.as_mut().expect("named only where it runs");
+                let (time_ns, rows) =
+                    ask_duckdb(duckdb, who, keys).by(Library::ENGINE, "answering")?;
+                let rows = rows_of_texts(&rows).by(Library::ENGINE, "answering")?;
+                Ok((time_ns, rows.into_iter().collect()))
             }
         }
     }
@@ -267,6 +303,22 @@ impl Bench {
             {
                 batches.extend(rows.collect().await.by(Tierra::ENGINE, "executing")?);
             }
+        }
+        Ok((elapsed_ns(start), batches))
+    }
+
+    /// The prepared statement with one key after the other, each an arrow value.
+    fn execute_one_by_one(
+        &self,
+        session: &Session,
+        keys: &Keys,
+    ) -> Result<(u64, Vec<RecordBatch>), LabError> {
+        let mut batches = Vec::with_capacity(keys.values.len());
+        let start = Instant::now();
+        for &key in &keys.values {
+            let key: ArrayRef = Arc::new(Int32Array::from_value(key, 1));
+            let batch = session.execute_prepared("by_key", &[key]);
+            batches.push(batch.by(Tierra::ENGINE, "executing")?);
         }
         Ok((elapsed_ns(start), batches))
     }
@@ -304,19 +356,26 @@ impl Bench {
             .iter()
             .map(|dictionary| dictionary.as_deref().map(Dictionary::decoder))
             .collect();
-        let chunks: Vec<_> = self
-            .projection
+        let chunks: Vec<Vec<_>> = segments
             .iter()
-            .flat_map(|&column| segments.first().map(|one| one.chunk(column)))
+            .map(|segment| {
+                self.projection
+                    .iter()
+                    .map(|&column| segment.chunk(column))
+                    .collect()
+            })
             .collect();
-        if segments.len() != 1 {
-            return Err("more than one segment").by("the lab", "looking up cells");
-        }
+        let place = |id: &RowId| {
+            let holds = |segment: &Arc<Segment>| u64::from(segment.id()) == id.segment();
+            Some((segments.iter().position(holds)?, id.row()))
+        };
+        let places: Option<Vec<(usize, usize)>> = keys.ids.iter().map(place).collect();
+        let places = places.ok_or("a row is in no segment");
+        let places = places.by("the lab", "looking up cells")?;
         let mut failed = 0_usize;
         let start = Instant::now();
-        for &row in &keys.rows {
-            let row = row as usize;
-            let columns = chunks.iter().zip(&decoders);
+        for (segment, row) in places {
+            let columns = chunks[segment].iter().zip(&decoders);
             in_mode!(execution, M => for_each(
                 GroupSize::DEFAULT,
                 columns,
@@ -356,7 +415,7 @@ impl Bench {
 
     /// Checks that every returned row is the table's, cell by cell, and that each key was returned.
     fn check(&self, who: Who, keys: &Keys, batches: &[RecordBatch]) -> Result<(), LabError> {
-        if matches!(who, Who::Cells(_)) {
+        if matches!(who, Who::Cells(_) | Who::DuckDbCalls) {
             return Ok(());
         }
         let mut expected = keys.rows.clone();
@@ -403,6 +462,50 @@ impl Bench {
             ),
         })
     }
+}
+
+/// The table with its primary key in DuckDB, and the prepared statement; `None` if DuckDB is not installed.
+fn filled_duckdb(lab: &Lab, wide: Wide) -> Result<Option<Library>, LabError> {
+    let Some(mut duckdb) = Library::start() else {
+        return Ok(None);
+    };
+    let folder = lab.passing_folder()?;
+    let batches = wide.generate(Part::WHOLE, BATCH_ROWS);
+    let file = write_parquet(folder.path(), TABLE, &wide.schema(), batches)?;
+    let filled = duckdb.load_with_key(&file, &Wide::column_name(0));
+    filled.by(Library::ENGINE, "filling a table")?;
+    let prepared = duckdb.prepare("SELECT * FROM wide WHERE c0 = $1");
+    prepared.by(Library::ENGINE, "preparing")?;
+    Ok(Some(duckdb))
+}
+
+fn ask_duckdb(duckdb: &mut Library, who: Who, keys: &Keys) -> Result<TimedRows, DuckDbError> {
+    let select = |key: &i32| format!("SELECT * FROM wide WHERE c0 = {key}");
+    match who {
+        Who::DuckDbPrepared => duckdb.execute(&keys.values),
+        Who::DuckDbCalls => Ok((duckdb.call(keys.values.len())?, Vec::new())),
+        _ => duckdb.queries(&keys.values.iter().map(select).collect::<Vec<_>>()),
+    }
+}
+
+/// Rows of texts as a batch of integers; `None` if there are none.
+fn rows_of_texts(
+    rows: &[Vec<String>],
+) -> Result<Option<RecordBatch>, Box<dyn Error + Send + Sync>> {
+    let Some(first) = rows.first() else {
+        return Ok(None);
+    };
+    let column = |place: usize| -> Result<(String, ArrayRef), Box<dyn Error + Send + Sync>> {
+        let cells = rows
+            .iter()
+            .map(|row| row.get(place).map_or("", |cell| cell));
+        let values = cells.map(str::parse).collect::<Result<Vec<i32>, _>>()?;
+        Ok((place.to_string(), Arc::new(Int32Array::from(values))))
+    };
+    let columns = (0..first.len())
+        .map(column)
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Some(RecordBatch::try_from_iter(columns)?))
 }
 
 fn elapsed_ns(start: Instant) -> u64 {

@@ -145,7 +145,7 @@ impl Bench {
                 Row::new()
                     .text("table", &self.name)
                     .text("memory", memory.name())
-                    .text(what.series(), what.name(memory))
+                    .text(what.series(memory), what.name(memory))
                     .count("rows", self.sample_rows() as u64)
                     .samples("time", "ns", samples)
             }));

@@ -37,6 +37,10 @@ pub(super) enum What {
     Replay,
 }
 
+/// The keys of what is reconstructed near and far.
+const NEAR: &str = "reconstruction, near";
+const FAR: &str = "reconstruction, far";
+
 /// As the table's gate chooses.
 pub(super) const AUTO: Scheduling = Scheduling::Auto;
 /// One load after the other.
@@ -65,10 +69,11 @@ impl What {
     }
 
     /// The key under which a view finds the row.
-    fn series(self) -> &'static str {
-        match self {
-            What::Statement(_) => "statement",
-            What::Reconstruction(_) | What::Gathering(_) | What::Replay => "reconstruction",
+    fn series(self, memory: Memory) -> &'static str {
+        match (self, memory) {
+            (What::Statement(_), _) => "statement",
+            (_, Memory::Near) => NEAR,
+            (_, Memory::Optane | Memory::OptaneOverlapping) => FAR,
         }
     }
 
@@ -96,7 +101,7 @@ impl What {
 pub(super) fn per_row_ns(rows: &[Row], table: &str, memory: Memory, what: What) -> Option<f64> {
     let row = find(
         rows,
-        &[("table", table), (what.series(), &what.name(memory))],
+        &[("table", table), (what.series(memory), &what.name(memory))],
     )?;
     Some(row.value("time_ns")? / row.value("rows")?)
 }
@@ -110,6 +115,20 @@ pub(super) fn ratio(
 ) -> Option<f64> {
     let of = |(memory, what)| per_row_ns(rows, table, memory, what);
     Some(of(one)? / of(other)?)
+}
+
+/// The far, interleaved reconstruction of a row over the least that its lines take by the memory's description.
+pub(super) fn over_description(rows: &[Row], table: &str) -> Option<f64> {
+    let is_described =
+        |row: &&Row| row.is(&[("table", table)]) && row.get("lines_per_row").is_some();
+    let lines = rows.iter().find(is_described)?.value("lines_per_row")?;
+    let took = per_row_ns(
+        rows,
+        table,
+        Memory::Optane,
+        What::Reconstruction(INTERLEAVED),
+    )?;
+    Some(took / Memory::optane_wait_ns(lines))
 }
 
 /// Far over near, plain.
@@ -170,11 +189,18 @@ const fn time(title: &'static str, series: &'static str) -> View {
 }
 
 /// Times, and ratios beside the paper's.
-pub(super) const VIEWS: [View; 3] = [
-    time("SELECT * by key, prepared statement", "statement"),
-    time("reconstruction alone, and its replay", "reconstruction"),
+pub(super) const VIEWS: [View; 4] = [
+    time("time of SELECT * by key, prepared", "statement"),
+    time(
+        "time of building the row alone, near, and of its lines as bare loads",
+        NEAR,
+    ),
+    time(
+        "time of building the row alone, far, and of its lines as bare loads",
+        FAR,
+    ),
     View {
-        title: "what far memory costs the statement, and what hiding it gains",
+        title: "what far memory costs the statement, and what hiding it gains: ratios of times",
         category: "table",
         series: "ratio_of",
         value: "ratio",
@@ -193,21 +219,35 @@ pub(super) mod tests {
         let row = |(memory, what): (Memory, What)| {
             Row::new()
                 .text("table", table)
-                .text(what.series(), what.name(memory))
+                .text(what.series(memory), what.name(memory))
                 .count("rows", 10)
                 .samples("time", "ns", vec![ns(memory, what) * 10])
         };
         What::turns().into_iter().flatten().map(row).collect()
     }
 
+    /// The row that describes a table.
+    pub(in crate::experiments) fn described(table: &str, lines: f64) -> Row {
+        let row = Row::new().text("table", table);
+        row.number("lines_per_row", lines)
+    }
+
+    #[test]
+    fn the_description_says_how_long_lines_take() {
+        // 300 ns each, ten at a time.
+        let mut rows = rows("t", |_, _| 3_900);
+        assert_eq!(over_description(&rows, "t"), None);
+        rows.push(described("t", 100.0));
+        assert_eq!(over_description(&rows, "t"), Some(1.3));
+        assert_eq!(over_description(&rows, "another"), None);
+    }
+
     #[test]
     fn every_contender_has_a_name_of_its_own() {
         let rows = rows("t", |_, _| 1);
         let shown = |series| crate::row::distinct(&rows, series);
-        assert_eq!(
-            (shown("statement").len(), shown("reconstruction").len()),
-            (6, 14)
-        );
+        let count = |series| shown(series).len();
+        assert_eq!((count("statement"), count(NEAR), count(FAR)), (6, 7, 7));
     }
 
     #[test]

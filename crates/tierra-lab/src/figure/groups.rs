@@ -1,7 +1,8 @@
-//! A panel of grouped bars: a group for each category of a view, with a bar for each series.
+//! A panel of groups: one for each category of a view, with a bar for each series.
 //!
-//! A bar ends at the median, and a thin line spans the quartiles. Bars of the papers' values are in the same groups, paler and
-//! outlined.
+//! Bars begin at zero, so that their lengths can be compared. Where values differ so much that the short ones could not be seen,
+//! each is a dot on a logarithmic axis instead. The bar ends, or the dot lies, at the median, and a thin line spans the
+//! quartiles. The papers' values are in the same groups: pale bars, hollow dots.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -10,7 +11,7 @@ use super::axis::Axis;
 use super::frame::{Frame, Plot};
 use super::legend::{Area, DrawResult, Legend, Look, Symbol};
 use super::text::{self, LINE_HEIGHT, SIZE};
-use crate::view::{Grid, Unit, View};
+use crate::view::{Grid, View};
 
 /// How much of a group's width its bars fill.
 const FILL: f64 = 0.84;
@@ -27,52 +28,62 @@ enum Names {
     Upright(usize),
 }
 
-/// The panel of a view.
-pub(super) struct Bars<'a> {
+/// The panel of a view whose categories are no quantities.
+pub(super) struct Groups<'a> {
     pub(super) view: &'a View,
     grid: Grid,
     unit: &'static str,
     /// The divisor that converts values to that unit.
     scale: f64,
+    axis: Axis,
 }
 
-impl<'a> Bars<'a> {
-    /// The panel of a view's grid.
-    pub(super) fn new(view: &'a View, grid: Grid) -> Bars<'a> {
-        let (unit, scale) = view.unit.scaled_to(grid.typical());
-        Bars {
+impl<'a> Groups<'a> {
+    /// The panel of a grid, or of a part of one, in that unit and on that axis.
+    pub(super) fn new(
+        view: &'a View,
+        grid: Grid,
+        (unit, scale): (&'static str, f64),
+        axis: Axis,
+    ) -> Groups<'a> {
+        Groups {
             view,
             grid,
             unit,
             scale,
+            axis,
         }
     }
 
     /// The text around the bars.
     pub(super) fn frame(&self, title: &str) -> Frame {
-        let summaries = self.grid.cells.iter().flatten().flatten();
-        let ends = summaries.flat_map(|one| [one.median, one.q1, one.q3]);
-        let ends = ends.map(|value| value / self.scale);
-        let axis = match self.view.unit {
-            // For totals, zero is an ordinary result.
-            Unit::Total => Axis::linear(ends.fold(0.0, f64::max)),
-            _ => Axis::of_bars(ends),
+        let symbol = match self.axis.is_logarithmic() {
+            true => Symbol::Dot,
+            false => Symbol::Bar,
         };
         let series = self.grid.series.iter().map(String::as_str);
         Frame::new(
             title,
             self.unit,
-            axis,
-            Legend::new(self.view.series, series, Symbol::Bar),
+            self.axis,
+            Legend::new(self.view.series, series, symbol),
             text::heading(self.view.category),
             |width| self.names_height(width),
         )
     }
 
-    /// Draws bars and the names of their groups.
+    /// Draws bars or dots, and the names of their groups.
     pub(super) fn draw(&self, area: &Area<'_>, plot: Plot) -> DrawResult {
         let groups = self.grid.categories.len() as f64;
         let width = FILL / self.grid.series.len() as f64;
+        if self.axis.is_logarithmic() {
+            // Dots stand apart: a shade shows which are of one group.
+            for group in (1..self.grid.categories.len()).step_by(2) {
+                let x = |edge: usize| plot.x(edge as f64 / groups);
+                let corners = [(x(group), plot.y(f64::MAX)), (x(group + 1), plot.bottom())];
+                area.draw(&Rectangle::new(corners, BLACK.mix(0.05).filled()))?;
+            }
+        }
         for (number, series) in self.grid.series.iter().enumerate() {
             let look = Look::of(number, series);
             for (group, cells) in self.grid.cells.iter().enumerate() {
@@ -80,10 +91,13 @@ impl<'a> Bars<'a> {
                 let left = group as f64 + (1.0 - FILL) / 2.0 + number as f64 * width;
                 let x = |share: f64| plot.x((left + share * width) / groups);
                 let y = |value: f64| plot.y(value / self.scale);
-                let right = x(BAR_FILL).max(x(0.0) + 1);
-                look.bar(area, [(x(0.0), y(cell.median)), (right, plot.bottom())])?;
+                let (right, middle) = (x(BAR_FILL).max(x(0.0) + 1), x(BAR_FILL / 2.0));
+                if self.axis.is_logarithmic() {
+                    look.dot(area, (middle, y(cell.median)))?;
+                } else {
+                    look.bar(area, [(x(0.0), y(cell.median)), (right, plot.bottom())])?;
+                }
                 if cell.q3 > cell.q1 {
-                    let middle = x(BAR_FILL / 2.0);
                     let span = [(middle, y(cell.q1)), (middle, y(cell.q3))];
                     area.draw(&PathElement::new(span, BLACK.stroke_width(1)))?;
                 }
