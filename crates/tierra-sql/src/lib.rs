@@ -60,6 +60,7 @@ mod windows;
 
 pub use error::{CopyError, DefinitionError, InsertError, PreparedError, SqlError};
 pub use limits::LimitError;
+pub use memory::release_memory_with;
 pub use outcome::{Done, Outcome, Rows, Work};
 pub use session::{Session, SessionOptions};
 pub use settings::THREADS_MOST;
