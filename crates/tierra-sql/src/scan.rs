@@ -176,6 +176,11 @@ impl TierraScanExec {
         &self.plan.shown
     }
 
+    /// Whether operators above make filters for it while the query runs.
+    pub(crate) fn awaits_filters(&self) -> bool {
+        !self.dynamic.expressions().is_empty()
+    }
+
     /// Whether the scan yields all rows that meet its predicates, without row ids.
     pub(crate) fn yields_all_rows(&self) -> bool {
         self.plan.fetch.is_none() && !self.plan.row_ids
