@@ -25,6 +25,7 @@ mod ddl;
 mod defect;
 mod dialect;
 mod error;
+mod exact_sum;
 mod extreme;
 mod filter;
 mod foreign;
