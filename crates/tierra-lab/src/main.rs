@@ -111,10 +111,21 @@ fn results_from(here: &Path) -> PathBuf {
 
 /// The allocator of the `tierra` binary, for both sides of every comparison.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tierra_allocator::Allocator = tierra_allocator::Allocator;
+
+/// Freed memory is kept as in the `tierra` binary: by commands that run queries, not by the server of records.
+fn keep_freed_memory() {
+    tierra_allocator::keep_freed_memory();
+    #[cfg(feature = "sql")]
+    tierra_sql::release_memory_with(tierra_allocator::release_freed_memory);
+}
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    if !matches!(command, Command::Serve { .. }) {
+        keep_freed_memory();
+    }
+    let done = match command {
         Command::List => {
             list();
             Ok(true)

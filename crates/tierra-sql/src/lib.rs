@@ -25,6 +25,7 @@ mod ddl;
 mod defect;
 mod dialect;
 mod error;
+mod exact_sum;
 mod extreme;
 mod filter;
 mod foreign;
@@ -60,6 +61,7 @@ mod windows;
 
 pub use error::{CopyError, DefinitionError, InsertError, PreparedError, SqlError};
 pub use limits::LimitError;
+pub use memory::release_memory_with;
 pub use outcome::{Done, Outcome, Rows, Work};
 pub use session::{Session, SessionOptions};
 pub use settings::THREADS_MOST;

@@ -1,4 +1,5 @@
-//! An operator that passes rows on, but hides some facts about them from the optimiser or moves their strings together.
+//! An operator that passes rows on, but hides some facts about them from the optimiser, moves their strings together, or
+//! starts its input late.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PhysicalExpr,
     PlanProperties,
 };
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 
 use crate::memory::with_close_texts;
 
@@ -37,6 +38,8 @@ pub(crate) enum Pass {
     Rows,
     /// Nothing. Strings are copied out of buffers of which they use a small part ([`with_close_texts`]).
     Texts,
+    /// Nothing. The input is started when its first batch is asked for, and not with the plan.
+    Deferred,
 }
 
 impl Pass {
@@ -44,7 +47,7 @@ impl Pass {
     pub(crate) fn above(self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let properties = match &self {
             // The same object, so that no operator sees a difference.
-            Self::Fence(_) | Self::Texts => Arc::clone(input.properties()),
+            Self::Fence(_) | Self::Texts | Self::Deferred => Arc::clone(input.properties()),
             Self::Order(columns) => {
                 let mut told = input.equivalence_properties().clone();
                 let orderings: Vec<_> = told.oeq_class().iter().cloned().collect();
@@ -102,6 +105,7 @@ impl ExecutionPlan for PassExec {
             Pass::Order(_) => "TierraOrderExec",
             Pass::Rows => "TierraRowsExec",
             Pass::Texts => "TierraTextsExec",
+            Pass::Deferred => "TierraDeferredExec",
         }
     }
 
@@ -144,13 +148,23 @@ impl ExecutionPlan for PassExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let rows = self.input.execute(partition, context)?;
+        let input = Arc::clone(&self.input);
         Ok(match self.pass {
-            Pass::Texts => Box::pin(RecordBatchStreamAdapter::new(
-                rows.schema(),
-                rows.map(|batch| with_close_texts(batch?)),
-            )),
-            Pass::Fence(_) | Pass::OptionalSide | Pass::Order(_) | Pass::Rows => rows,
+            Pass::Texts => {
+                let rows = input.execute(partition, context)?;
+                Box::pin(RecordBatchStreamAdapter::new(
+                    rows.schema(),
+                    rows.map(|batch| with_close_texts(batch?)),
+                ))
+            }
+            Pass::Deferred => {
+                let rows = async move { input.execute(partition, context) };
+                let rows = futures::stream::once(rows).try_flatten();
+                Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows))
+            }
+            Pass::Fence(_) | Pass::OptionalSide | Pass::Order(_) | Pass::Rows => {
+                input.execute(partition, context)?
+            }
         })
     }
 
@@ -187,7 +201,7 @@ impl ExecutionPlan for PassExec {
         let fields = schema.fields().iter().enumerate();
         let free = fields.filter(|(_, field)| match &self.pass {
             Pass::Fence(names) => !names.contains(field.name()),
-            Pass::OptionalSide | Pass::Order(_) | Pass::Rows | Pass::Texts => true,
+            Pass::OptionalSide | Pass::Order(_) | Pass::Rows | Pass::Texts | Pass::Deferred => true,
         });
         let passed = ChildFilterDescription::from_child_with_allowed_indices(
             &filters,

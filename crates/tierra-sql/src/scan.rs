@@ -2,12 +2,13 @@
 //!
 //! The engine hands out blocks of rows to the partitions on request, evaluates the filters on packed codes, and decodes
 //! only the wanted columns of surviving rows. Filters that joins and top-k operators learn while the query runs are checked
-//! before every batch.
+//! before every batch. A partition gives way to other tasks of its thread ([`Turn`]), so that all threads get their share.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -43,6 +44,8 @@ use crate::statistics;
 
 /// Tables smaller than this are read by one thread: starting another costs more than it saves.
 const PARALLEL_ROWS: u64 = 1 << 15;
+/// How long a partition reads before it gives way.
+const TURN: Duration = Duration::from_millis(1);
 /// The most characters of a filter that EXPLAIN shows.
 const SHOWN_FILTER: usize = 80;
 
@@ -171,6 +174,11 @@ impl TierraScanExec {
     /// The predicates that the scan evaluates, on the table's columns.
     pub(crate) fn predicates(&self) -> &[Arc<dyn PhysicalExpr>] {
         &self.plan.shown
+    }
+
+    /// Whether operators above make filters for it while the query runs.
+    pub(crate) fn awaits_filters(&self) -> bool {
+        !self.dynamic.expressions().is_empty()
     }
 
     /// Whether the scan yields all rows that meet its predicates, without row ids.
@@ -334,6 +342,7 @@ impl ExecutionPlan for TierraScanExec {
             table_schema: Arc::clone(&self.plan.schema),
             dynamic: Arc::clone(&self.dynamic),
             remaining: self.plan.fetch.unwrap_or(usize::MAX),
+            turn: Turn::new(self.properties.partitioning.partition_count()),
             baseline: BaselineMetrics::new(&self.metrics, partition),
             counts: Counts::new(&self.metrics, partition),
         };
@@ -482,6 +491,35 @@ impl Counts {
     }
 }
 
+/// When a partition gives way to other tasks: before its first batch, and after each [`TURN`].
+///
+/// The partition that ends a build side wakes those that wait for it. Tokio puts the last one woken beside its waker, on the
+/// same thread, where no other thread can take it. It would begin when the first partition waits, which has then read all.
+struct Turn {
+    began: Option<Instant>,
+    gave_way: bool,
+}
+
+impl Turn {
+    /// The first turn of one of `partitions`. A partition alone begins at once.
+    fn new(partitions: usize) -> Self {
+        Self {
+            began: None,
+            gave_way: partitions == 1,
+        }
+    }
+
+    /// Whether to give way now. The next call begins a turn, however long the others took.
+    fn is_over(&mut self) -> bool {
+        if std::mem::take(&mut self.gave_way) {
+            self.began = Some(Instant::now());
+            return false;
+        }
+        self.gave_way = self.began.is_none_or(|began| began.elapsed() >= TURN);
+        self.gave_way
+    }
+}
+
 /// One partition's share of a scan.
 struct ScanStream {
     schema: SchemaRef,
@@ -494,6 +532,7 @@ struct ScanStream {
     cut_rows: Option<usize>,
     /// The rest of a batch that was cut.
     rest: Option<RecordBatch>,
+    turn: Turn,
     baseline: BaselineMetrics,
     counts: Counts,
 }
@@ -539,7 +578,11 @@ impl ScanStream {
 impl Stream for ScanStream {
     type Item = Result<RecordBatch>;
 
-    fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.turn.is_over() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let elapsed = self.baseline.elapsed_compute().clone();
         let timer = elapsed.timer();
         let next = self.next_cut().transpose();

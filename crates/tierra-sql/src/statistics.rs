@@ -17,7 +17,7 @@ use crate::values::scalar;
 /// The assumed selectivity of a filter without better knowledge, as in DataFusion.
 const DEFAULT_SELECTIVITY: f64 = 0.2;
 /// Bytes of a string's view and an estimate of its text.
-const STRING_BYTES: usize = 32;
+pub(crate) const STRING_BYTES: usize = 32;
 
 /// Statistics of `projection` after `filters`.
 pub(crate) fn of_scan(

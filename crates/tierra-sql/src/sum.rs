@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray,
 };
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, FieldRef, Int64Type};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, FieldRef, Int32Type, Int64Type,
+};
 use datafusion::common::{ScalarValue, exec_err, internal_err};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::sum::Sum;
@@ -22,6 +24,7 @@ use datafusion::logical_expr::{
     Signature,
 };
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op::PrimitiveGroupsAccumulator;
+use tierra_column::bits::Kernels;
 
 /// The least number with more digits than a DECIMAL.
 const DECIMAL_LIMIT: u128 = 10_u128.pow(DECIMAL128_MAX_PRECISION as u32);
@@ -121,7 +124,8 @@ impl AggregateUDFImpl for CheckedSum {
     }
 }
 
-fn overflow<T>(name: &str, ty: &DataType) -> Result<T> {
+/// The error of a sum that does not fit its type.
+pub(crate) fn overflow<T>(name: &str, ty: &DataType) -> Result<T> {
     match ty {
         DataType::Int64 => {
             exec_err!("BIGINT overflow in {name}: sum CAST(.. AS DECIMAL(38, 0)) instead")
@@ -133,35 +137,74 @@ fn overflow<T>(name: &str, ty: &DataType) -> Result<T> {
 }
 
 /// Values summed in 128 bits.
-trait Summand: ArrowPrimitiveType + std::fmt::Debug + Send + Sync {
+pub(crate) trait Summand:
+    ArrowPrimitiveType + std::fmt::Debug + Send + Sync + Sized
+{
     /// The sum of `values`; `None` if it needs more bits.
     fn sum(values: &[Self::Native]) -> Option<i128>;
 
     fn wide(value: Self::Native) -> i128;
 
+    /// The sum of the values that are not NULL, and their number.
+    fn sum_and_count(values: &PrimitiveArray<Self>) -> Option<(i128, u64)> {
+        let count = (values.len() - values.null_count()) as u64;
+        let sum = if values.null_count() == 0 {
+            Self::sum(values.values())
+        } else {
+            let present = values.iter().flatten();
+            present
+                .map(Self::wide)
+                .try_fold(0_i128, |total, value| total.checked_add(value))
+        };
+        Some((sum?, count))
+    }
+}
+
+/// Values with sums of their own type.
+trait Narrow: Summand {
     /// The sum as a value; `None` if it does not fit.
     fn narrow(total: i128) -> Option<Self::Native>;
+}
+
+impl Summand for Int32Type {
+    fn sum(values: &[i32]) -> Option<i128> {
+        let parts = values.chunks(SAFE_ROWS).map(|part| {
+            let part = || part.iter().map(|value| i64::from(*value)).sum::<i64>();
+            i128::from(Kernels::best().compiled(part))
+        });
+        Some(parts.sum())
+    }
+
+    fn wide(value: i32) -> i128 {
+        i128::from(value)
+    }
 }
 
 impl Summand for Int64Type {
     /// The halves are summed separately, without branches and 128-bit additions.
     fn sum(values: &[i64]) -> Option<i128> {
-        let mut total = 0;
-        for part in values.chunks(SAFE_ROWS) {
+        let halves = |part: &[i64]| {
             let (mut low, mut high) = (0_u64, 0_i64);
             for value in part {
                 low += u64::from(*value as u32);
                 high += value >> 32;
             }
-            total += (i128::from(high) << 32) + i128::from(low);
-        }
-        Some(total)
+            (i128::from(high) << 32) + i128::from(low)
+        };
+        let parts = values.chunks(SAFE_ROWS);
+        Some(
+            parts
+                .map(|part| Kernels::best().compiled(|| halves(part)))
+                .sum(),
+        )
     }
 
     fn wide(value: i64) -> i128 {
         i128::from(value)
     }
+}
 
+impl Narrow for Int64Type {
     fn narrow(total: i128) -> Option<i64> {
         i64::try_from(total).ok()
     }
@@ -181,7 +224,9 @@ impl Summand for Decimal128Type {
     fn wide(value: i128) -> i128 {
         value
     }
+}
 
+impl Narrow for Decimal128Type {
     fn narrow(total: i128) -> Option<i128> {
         (total.unsigned_abs() < DECIMAL_LIMIT).then_some(total)
     }
@@ -189,7 +234,7 @@ impl Summand for Decimal128Type {
 
 /// One sum, of all rows or of a moving window.
 #[derive(Debug)]
-struct Total<T: Summand> {
+struct Total<T: Narrow> {
     /// The text of the aggregate, for messages.
     name: String,
     ty: DataType,
@@ -199,7 +244,7 @@ struct Total<T: Summand> {
     of: std::marker::PhantomData<T>,
 }
 
-impl<T: Summand> Total<T> {
+impl<T: Narrow> Total<T> {
     fn new(args: &AccumulatorArgs<'_>) -> Self {
         Self {
             name: args.name.to_string(),
@@ -212,24 +257,14 @@ impl<T: Summand> Total<T> {
 
     /// The sum and the number of the values that are not NULL.
     fn sum(&self, values: &[ArrayRef]) -> Result<(i128, u64)> {
-        let values = values[0].as_primitive::<T>();
-        let count = (values.len() - values.null_count()) as u64;
-        let sum = if values.null_count() == 0 {
-            T::sum(values.values())
-        } else {
-            let present = values.iter().flatten();
-            present
-                .map(T::wide)
-                .try_fold(0_i128, |total, value| total.checked_add(value))
-        };
-        match sum {
-            Some(sum) => Ok((sum, count)),
+        match T::sum_and_count(values[0].as_primitive()) {
+            Some(sum) => Ok(sum),
             None => overflow(&self.name, &self.ty),
         }
     }
 }
 
-impl<T: Summand> Accumulator for Total<T> {
+impl<T: Narrow> Accumulator for Total<T> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let (sum, count) = self.sum(values)?;
         match self.total.checked_add(sum) {

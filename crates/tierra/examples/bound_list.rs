@@ -17,7 +17,7 @@ use arrow::datatypes::Int64Type;
 use tierra::{Answer, Database, Options};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tierra_allocator::Allocator = tierra_allocator::Allocator;
 
 const ROUNDS: usize = 21;
 

@@ -14,7 +14,7 @@ use std::time::Instant;
 use tierra::{Database, Options};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tierra_allocator::Allocator = tierra_allocator::Allocator;
 
 const ROUNDS: usize = 5;
 

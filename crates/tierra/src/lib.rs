@@ -53,6 +53,14 @@
 //! For Linux on 64-bit processors. The feature `cli`, on by default, is the binary `tierra`: without it a program compiles
 //! only what it uses. Batches are those of [`arrow`] 59. The other types of the interface are in [`engine`],
 //! [`mod@column`], [`memory`] and [`sql`].
+//!
+//! # The allocator
+//!
+//! A query frees batches and tables that the next one allocates again. An allocator that gives freed pages back to the system
+//! within milliseconds has every query clear them again. The binary `tierra` uses mimalloc and lets it keep freed memory for
+//! two seconds (its option `purge_delay`; crate `tierra-allocator`). A program that does so should hand
+//! [`sql::release_memory_with`] a function that gives freed memory back: what the allocator keeps otherwise counts as growth
+//! of the process, for which queries are ended.
 
 /// The library's program in README.md is compiled as written there.
 #[cfg(doctest)]

@@ -8,7 +8,7 @@ mod cli;
 /// again. Loading 6 M rows took 1.2 s of CPU with glibc, 0.7 s of it in the kernel, and 0.6 s with this and smaller
 /// batches.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tierra_allocator::Allocator = tierra_allocator::Allocator;
 
 fn main() -> ExitCode {
     cli::main()

@@ -48,7 +48,7 @@ impl Kernels {
     /// Runs `work` compiled for the level: the loops that are inlined into it may use the level's
     /// registers.
     #[inline]
-    pub(crate) fn compiled<R>(self, work: impl FnOnce() -> R) -> R {
+    pub fn compiled<R>(self, work: impl FnOnce() -> R) -> R {
         arch::compiled(self.0, work)
     }
 

@@ -19,10 +19,12 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use super::deferred;
 use super::exec::JoinExec;
 use super::keys::JoinKeys;
 use super::optional;
 use crate::settings;
+use crate::statistics::STRING_BYTES;
 
 /// DataFusion's rule after which the mode of every join is fixed.
 const JOINS_SELECTED: &str = "join_selection";
@@ -42,10 +44,12 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         rules.insert(selected + 1, Arc::new(ShareBuildSide));
         rules.insert(selected + 2, Arc::new(optional::RULE));
     }
+    rules.push(Arc::new(deferred::RULE));
     builder
 }
 
-/// Lets all threads probe one build side, instead of a partition of both sides each.
+/// Lets all threads probe one build side, instead of a partition of both sides each: where [`JoinExec`] will execute the
+/// join, and where it [costs less](is_shared).
 #[derive(Debug)]
 struct ShareBuildSide;
 
@@ -55,9 +59,14 @@ impl PhysicalOptimizerRule for ShareBuildSide {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        for_each_join(plan, PartitionMode::Partitioned, config, |join, _| {
+        for_each_join(plan, PartitionMode::Partitioned, |join| {
+            let is_looked_up = keys(join)?.is_some() && is_worth(join, config)?;
+            if !is_looked_up && !is_shared(join, config)? {
+                return Ok(None);
+            }
             let mode = PartitionMode::CollectLeft;
-            join.builder().with_partition_mode(mode).build_exec()
+            let shared = join.builder().with_partition_mode(mode).build_exec()?;
+            Ok(Some(shared))
         })
     }
 
@@ -70,6 +79,40 @@ impl PhysicalOptimizerRule for ShareBuildSide {
     }
 }
 
+/// A build side that all threads share may fill one part in this many of the memory of queries. Estimates may be wrong, and a
+/// query may have several.
+const SHARED_PART: usize = 16;
+/// Bytes of a row in the table of its keys.
+const TABLE_BYTES: usize = 24;
+/// Rows that a thread distributes in the time in which it adds a row to a table.
+const DISTRIBUTED_PER_ADDED: usize = 2;
+
+/// Whether all threads share the build side of a join that `HashJoinExec` executes. Then one thread adds its rows to a table
+/// while the others wait, and no thread distributes the rows of the probe side. That costs less if many rows reach the join
+/// for each row of the build side. If the estimate does not know how many, they are taken to be many, since the build side is
+/// the smaller one.
+fn is_shared(join: &HashJoinExec, config: &ConfigOptions) -> Result<bool> {
+    let rows = |side: &Arc<dyn ExecutionPlan>| -> Result<Option<usize>> {
+        let known = StatisticsContext::new().compute(side.as_ref(), &StatisticsArgs::new())?;
+        Ok(known.num_rows.get_value().copied())
+    };
+    let Some(built) = rows(&join.left)? else {
+        return Ok(false);
+    };
+    let fields = join.left.schema();
+    let widths = fields.fields().iter().map(|field| {
+        let width = field.data_type().primitive_width();
+        width.unwrap_or(STRING_BYTES)
+    });
+    let row_bytes = widths.sum::<usize>() + TABLE_BYTES;
+    if built.saturating_mul(row_bytes) > settings::of(config).query_memory / SHARED_PART {
+        return Ok(false);
+    }
+    let waiting = config.execution.target_partitions.saturating_sub(1);
+    let least = built.saturating_mul(waiting * DISTRIBUTED_PER_ADDED);
+    Ok(rows(&join.right)?.is_none_or(|probed| probed >= least))
+}
+
 /// Replaces a join by a [`JoinExec`].
 #[derive(Debug)]
 struct LookUpInTurns;
@@ -80,8 +123,12 @@ impl PhysicalOptimizerRule for LookUpInTurns {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        for_each_join(plan, PartitionMode::CollectLeft, config, |join, keys| {
-            Ok(Arc::new(JoinExec::new(join.builder().build()?, keys)))
+        for_each_join(plan, PartitionMode::CollectLeft, |join| match keys(join)? {
+            Some(keys) if is_worth(join, config)? => {
+                let join = JoinExec::new(join.builder().build()?, keys);
+                Ok(Some(Arc::new(join)))
+            }
+            _ => Ok(None),
         })
     }
 
@@ -94,21 +141,18 @@ impl PhysicalOptimizerRule for LookUpInTurns {
     }
 }
 
-/// Replaces the joins of a mode that are worth it and are supported.
+/// Replaces the joins of a mode for which there is a replacement.
 fn for_each_join(
     plan: Arc<dyn ExecutionPlan>,
     mode: PartitionMode,
-    config: &ConfigOptions,
-    replace: impl Fn(&HashJoinExec, JoinKeys) -> Result<Arc<dyn ExecutionPlan>>,
+    replace: impl Fn(&HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let replaced = plan.transform_up(|node| {
         let join = node.downcast_ref::<HashJoinExec>();
-        let Some(join) = join.filter(|join| join.mode == mode) else {
-            return Ok(Transformed::no(node));
-        };
-        match keys(join)? {
-            Some(keys) if is_worth(join, config)? => Ok(Transformed::yes(replace(join, keys)?)),
-            _ => Ok(Transformed::no(node)),
+        let join = join.filter(|join| join.mode == mode);
+        match join.map(&replace).transpose()?.flatten() {
+            Some(replacement) => Ok(Transformed::yes(replacement)),
+            None => Ok(Transformed::no(node)),
         }
     })?;
     Ok(replaced.data)

@@ -27,6 +27,7 @@ use tierra_memory::{Size, Topology};
 pub(crate) use answer::Collected;
 pub(crate) use growing::{add_to, batch_rows};
 pub(crate) use texts::with_close_texts;
+pub use watch::release_memory_with;
 pub(crate) use watch::{Watched, Writing};
 
 /// By default queries may use one part in this many of the machine's memory.

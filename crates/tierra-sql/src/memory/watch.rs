@@ -5,10 +5,13 @@
 //! If that exceeds the limits of the sessions with running queries plus [`MARGIN_BYTES`], the query that began last ends
 //! with an error. Near copies do not count. Nothing counts while a statement writes: inserted rows are not part of the
 //! limit.
+//!
+//! Memory that is freed but kept by the program's allocator counts, since the system cannot use it. The program may say how
+//! to give it back ([`release_memory_with`]). That is done before a query is ended, and when no query has run for a second.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -204,15 +207,37 @@ impl Drop for Writing {
     }
 }
 
+/// Gives freed memory back to the system.
+static RELEASE: OnceLock<fn()> = OnceLock::new();
+
+/// Says how the program's allocator gives freed memory back to the system, for an allocator that keeps it. `release` is
+/// called when no query has run for a second, and before a query is ended because the process has grown. The first call
+/// counts.
+///
+/// The `tierra` binary sets mimalloc's `purge_delay` to two seconds, so that a query finds the memory of the one before it,
+/// and passes `mi_collect(true)` here.
+pub fn release_memory_with(release: fn()) {
+    RELEASE.get_or_init(|| release);
+}
+
+fn release() {
+    if let Some(release) = RELEASE.get() {
+        release();
+    }
+}
+
 /// Checks until the process ends, and sleeps after a while without a query.
 fn look() {
     let (mut grace, mut idle) = (0_u32, 0);
     loop {
         let mut queries = lock();
-        if queries.running.is_empty() && idle < IDLE {
-            idle += 1;
+        if queries.running.is_empty() && idle <= IDLE {
             drop(queries);
-            std::thread::sleep(PACE);
+            match idle {
+                IDLE => release(),
+                _ => std::thread::sleep(PACE),
+            }
+            idle += 1;
             continue;
         }
         idle = 0;
@@ -225,6 +250,11 @@ fn look() {
             queries.base.near_bytes = Some(queries.near_bytes());
         }
         if grace == 0 && queries.writing == 0 {
+            if queries.beyond().is_some() {
+                drop(queries);
+                release();
+                queries = lock();
+            }
             if let Some(grown) = queries.beyond()
                 && let Some(last) = queries.running.pop()
             {

@@ -7,7 +7,8 @@
 //! ```
 //! The first seven read a plan as written, before casts are added. The next three need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
-//! optimiser takes NULL for false. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
+//! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
+//! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
 //! optimiser are skipped ([`constant_conditions`], [`distinct_sums`], [`known_aggregates`], [`tried`], [`window_orders`]), or
 //! corrected afterwards ([`sorted_inputs`], [`close_texts`], [`top_groups`], [`unasked_partitions`]).
 
@@ -29,6 +30,7 @@ mod numbers;
 mod outer_values;
 mod plan;
 mod set_operations;
+mod shifted_sums;
 mod sorted_inputs;
 mod subquery;
 mod top_groups;
@@ -73,6 +75,13 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.insert(0, Arc::new(subquery::SubqueryPredicates));
     let simplified = rules.iter().position(|rule| rule.name() == SIMPLIFIED);
     rules.insert(simplified.unwrap_or(1), Arc::new(lists::ListsApart));
+    let shared = rules
+        .iter()
+        .position(|rule| rule.name() == shifted_sums::BEFORE);
+    rules.insert(
+        shared.unwrap_or(rules.len()),
+        Arc::new(shifted_sums::ShiftedSums),
+    );
     rules.push(Arc::new(casts::LossyCasts));
     wrap(&mut builder, constant_conditions::PUSHED_DOWN, |rule| {
         Arc::new(constant_conditions::AboveAggregations(rule))

@@ -157,3 +157,43 @@ async fn an_inverted_index_answers_equality_lists_and_joins() {
         }
     }
 }
+
+/// The blocks that each partition of the scan of `table` has read.
+async fn blocks_by_partition(twins: &Twins, table: &str, query: &str) -> Vec<u64> {
+    let explain = format!("EXPLAIN ANALYZE VERBOSE {query}");
+    let plan = rows(&twins.tierra.query(&explain).await.unwrap()).join("\n");
+    let (_, full) = plan.split_once("Plan with Full Metrics").unwrap();
+    let scan = format!("table={table},");
+    let line = full.lines().find(|line| line.contains(&scan));
+    let line = line.unwrap_or_else(|| panic!("no {scan} in {plan}"));
+    let read = line.split("blocks_read{partition=").skip(1).map(|count| {
+        let (_, count) = count.split_once("}=").unwrap();
+        let digits = count.chars().take_while(char::is_ascii_digit);
+        digits.collect::<String>().parse().unwrap()
+    });
+    read.collect()
+}
+
+// One thread, so that what a partition leaves to the other one does not depend on the machine.
+#[tokio::test]
+async fn partitions_begin_before_the_first_one_has_read_everything() {
+    const ROWS: i32 = 600_000;
+    let twins = Twins::new();
+    let schema = |name: &str| Arc::new(Schema::new(vec![Field::new(name, DataType::Int32, false)]));
+    let add = |table: &str, name: &str, values: &mut dyn Iterator<Item = i32>| {
+        let values: ArrayRef = Arc::new(Int32Array::from_iter_values(values));
+        let batch = RecordBatch::try_new(schema(name), vec![values]).unwrap();
+        twins.add(table, &schema(name), &[batch]);
+    };
+    add("t", "n", &mut (0..ROWS).map(|row| row % 40_000));
+    add("few", "m", &mut (0..40_000).map(|row| row * 3));
+    for query in [
+        "SELECT sum(n * n + m) FROM t JOIN few ON n = m",
+        "SELECT sum(n * n + 1) FROM t",
+    ] {
+        twins.compare("all rows", query).await;
+        let read = blocks_by_partition(&twins, "t", query).await;
+        assert_eq!(read.len(), 2, "{query}");
+        assert!(read.iter().all(|blocks| *blocks > 0), "{query}: {read:?}");
+    }
+}

@@ -317,3 +317,44 @@ async fn the_build_side_narrows_the_scan_of_the_probe_side() {
     assert!(scan.contains("output_rows=895,"), "{scan}");
     assert_eq!(answer(&twins, join).await, "299");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn build_sides_are_shared_where_that_costs_less_and_begin_when_their_filters_are_known() {
+    let twins = Twins::new();
+    // The middle table is too large for DataFusion to share it, and its keys are too sparse for an array.
+    let create = "CREATE TABLE middle (k BIGINT, p BIGINT);
+         INSERT INTO middle SELECT value * 1000, value / 100 FROM generate_series(0, 199999);
+         CREATE TABLE large (k BIGINT, v BIGINT);
+         INSERT INTO large SELECT value % 250000 * 1000, value FROM generate_series(0, 499999);
+         CREATE TABLE few (p BIGINT, name VARCHAR);
+         INSERT INTO few VALUES (7, 'x'), (1000, 'x'), (3, 'y')";
+    twins.tierra.execute(create).await.unwrap();
+    let join = "SELECT count(*), sum(v) FROM large JOIN middle ON large.k = middle.k";
+    for (setting, mode) in [
+        ("SET tierra.threads = 2", "mode=CollectLeft"),
+        ("SET tierra.query_memory = '64M'", "mode=Partitioned"),
+        ("RESET tierra.query_memory", "mode=CollectLeft"),
+        // Fewer rows of the probe side for each thread that would wait.
+        ("SET tierra.threads = 3", "mode=Partitioned"),
+        ("RESET tierra.threads", "mode=CollectLeft"),
+    ] {
+        twins.tierra.sql(setting).await.unwrap();
+        let plan = answer(&twins, &format!("EXPLAIN {join}")).await;
+        assert!(plan.contains(mode), "{setting}: {plan}");
+        assert_eq!(
+            answer(&twins, join).await,
+            "400000|89999800000",
+            "{setting}"
+        );
+    }
+
+    let join = "SELECT count(*), min(v) FROM large JOIN middle ON large.k = middle.k
+        JOIN few ON middle.p = few.p WHERE few.name = 'x'";
+    for _ in 0..20 {
+        let plan = answer(&twins, &format!("EXPLAIN ANALYZE {join}")).await;
+        assert!(plan.contains("TierraDeferredExec"), "{plan}");
+        let scan = plan.lines().find(|line| line.contains("table=middle,"));
+        assert!(scan.unwrap().contains("output_rows=200,"), "{plan}");
+        assert_eq!(answer(&twins, join).await, "400|700");
+    }
+}

@@ -16,6 +16,7 @@ mod lookup_join;
 mod point;
 mod pushdown;
 mod random;
+mod shifted_sums;
 mod slt;
 mod tiers;
 mod twins;

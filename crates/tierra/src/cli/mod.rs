@@ -80,6 +80,11 @@ pub(crate) fn main() -> ExitCode {
         eprintln!("error: {why}");
         return Status::Usage.into();
     }
+    // A server of records frees what it will not need again.
+    if !matches!(command, Command::Kv(_)) {
+        tierra_allocator::keep_freed_memory();
+        tierra::sql::release_memory_with(tierra_allocator::release_freed_memory);
+    }
     // One thread more than cores: a query that was interrupted within a batch keeps its thread for a while, and the next
     // statement needs one.
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get() + 1);
