@@ -2,7 +2,7 @@
 //! to the level.
 
 use super::{
-    BLOCK_LEN, Level, Mask,
+    BLOCK_LEN, CodeBits, Level, Mask,
     arch::{self, MinMax, SelectBetween, SelectIn, Sum, UnpackAll, UnpackSelected},
     level::Available,
     packing::{self, Block, max_code},
@@ -163,14 +163,54 @@ impl Kernels {
     /// Keeps the rows whose code's bit is set: code `c` is bit `c % 64` of `bitmap[c / 64]`, and
     /// codes beyond the bitmap are not in it. Rows from `n` on are dropped.
     pub fn select_in(&self, packed: &[u8], width: u8, n: usize, bitmap: &[u64], mask: &mut Mask) {
+        if bitmap.is_empty() {
+            *mask = Mask::none();
+            return;
+        }
+        self.select_in_bits(packed, width, n, CodeBits::whole(bitmap), mask);
+    }
+
+    /// [`Kernels::select_in`] of a stretch of a bitmap; codes outside of it are dropped.
+    ///
+    /// # Panics
+    /// If codes of at most 32 bits meet a stretch that ends beyond bit 2^32.
+    pub(crate) fn select_in_bits(
+        &self,
+        packed: &[u8],
+        width: u8,
+        n: usize,
+        bits: CodeBits<'_>,
+        mask: &mut Mask,
+    ) {
         let block = masked_block(packed, width, n);
-        let code_limit = max_code(width).saturating_add(1);
+        let Some(bits) = bits.up_to(max_code(width)) else {
+            *mask = Mask::none();
+            return;
+        };
+        assert!(
+            width > 32 || bits.first_bit() + bits.span() <= u64::from(u32::MAX),
+            "bits of codes of {width} bits are numbered in 32"
+        );
         arch::on_codes(
             self.0,
             block,
             SelectIn {
-                bitmap,
-                code_limit,
+                bits,
+                code_limit: max_code(width).saturating_add(1),
+                mask,
+            },
+        );
+    }
+
+    /// Keeps the rows whose value's bit is set, of a stretch that may go on with 0 after `u64::MAX`; rows beyond the
+    /// values are dropped.
+    pub(crate) fn select_in_bits_u64(&self, values: &[u64], bits: CodeBits<'_>, mask: &mut Mask) {
+        arch::on_u64s(
+            self.0,
+            masked(values),
+            SelectIn {
+                bits,
+                code_limit: u64::MAX,
                 mask,
             },
         );
