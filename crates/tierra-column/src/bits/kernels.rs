@@ -3,7 +3,7 @@
 
 use super::{
     BLOCK_LEN, CodeBits, Level, Mask,
-    arch::{self, MinMax, SelectBetween, SelectIn, Sum, UnpackAll, UnpackSelected},
+    arch::{self, MinMax, SelectBetween, SelectIn, Sum, UnpackAll, UnpackFew, UnpackSelected},
     level::Available,
     packing::{self, Block, max_code},
 };
@@ -50,6 +50,24 @@ impl Kernels {
     #[inline]
     pub(crate) fn compiled<R>(self, work: impl FnOnce() -> R) -> R {
         arch::compiled(self.0, work)
+    }
+
+    /// [`Mask::count`], with the level's instructions.
+    #[inline]
+    pub(crate) fn count(self, mask: &Mask) -> usize {
+        self.compiled(|| mask.count())
+    }
+
+    /// Below one selected code in this many, unpacking them one by one (about 6 cycles each) takes fewer cycles
+    /// than unpacking all registers that have one: as measured on one block in the cache.
+    fn rows_per_few(self, width: u8) -> usize {
+        match (self.level(), width) {
+            (Level::Avx512, 0..=16) => 48,
+            (Level::Avx512, _) => 16,
+            (Level::Avx2, 0..=25) => 10,
+            // Four codes a register, or one.
+            (Level::Avx2, _) | (Level::Scalar, _) => 3,
+        }
     }
 
     /// Packs the low `width` bits of each value. Writes
@@ -107,11 +125,11 @@ impl Kernels {
         out: &mut [u32],
     ) -> usize {
         assert!(width <= 32, "codes of {width} bits do not fit in 32");
-        arch::on_codes(
-            self.0,
-            masked_block(packed, width, n),
-            UnpackSelected { mask, out },
-        )
+        let block = masked_block(packed, width, n);
+        match self.count(mask) * self.rows_per_few(width) < n {
+            true => arch::on_single_codes(self.0, block, UnpackFew { mask, out }),
+            false => arch::on_codes(self.0, block, UnpackSelected { mask, out }),
+        }
     }
 
     /// As [`Kernels::unpack_selected_u32`] for codes of any width.
@@ -123,11 +141,11 @@ impl Kernels {
         mask: &Mask,
         out: &mut [u64],
     ) -> usize {
-        arch::on_codes(
-            self.0,
-            masked_block(packed, width, n),
-            UnpackSelected { mask, out },
-        )
+        let block = masked_block(packed, width, n);
+        match self.count(mask) * self.rows_per_few(width) < n {
+            true => arch::on_single_codes(self.0, block, UnpackFew { mask, out }),
+            false => arch::on_codes(self.0, block, UnpackSelected { mask, out }),
+        }
     }
 
     /// Keeps the rows with `low <= code <= high`; rows from `n` on are dropped. Runs of 64 rows
