@@ -20,7 +20,7 @@ const LAYERS: &[(&str, &[&[&str]])] = &[
         "tierra-column",
         &[
             &["", "bits", "bytes", "view", "logical_type", "ordinal"],
-            &["limits", "value", "block", "error"],
+            &["limits", "value", "block", "error", "sketch"],
             &["filter", "encoding"],
             &["dictionary"],
             &["chunk"],

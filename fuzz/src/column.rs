@@ -9,8 +9,8 @@ use arrow::array::{
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use tierra_column::bits::Mask;
 use tierra_column::{
-    Cell, Chunk, ChunkPlan, ColumnReader, Dictionary, DictionaryBuilder, Encoding, Filter,
-    LogicalType, Physical, Scratch, Value, ValueSet, Verdict, evaluate,
+    Cell, Chunk, ChunkPlan, ColumnReader, Dictionary, DictionaryBuilder, DistinctSketch, Encoding,
+    Filter, LogicalType, Physical, Scratch, Value, ValueSet, Verdict, evaluate,
 };
 use tierra_interleave::{Execution, run_plain};
 
@@ -179,6 +179,15 @@ pub fn check(case: &Case) {
         "{ty} {}",
         chunk.encoding()
     );
+
+    if chunk.encoding() != Encoding::Dictionary {
+        assert_eq!(
+            chunk.distinct_sketch(),
+            DistinctSketch::of_column(ty, &column),
+            "{ty} {}",
+            chunk.encoding()
+        );
+    }
 
     for question in case.questions.iter().take(4) {
         if let Some(filter) = filter(question, &column) {

@@ -128,5 +128,6 @@ pub fn read(chunk: &Chunk<'_>, dictionary: Option<&Dictionary>) -> usize {
         }
     }
     let _ = chunk.min_max();
+    let _ = chunk.distinct_sketch().map(|sketch| sketch.estimate());
     rows + reader.finish().len()
 }

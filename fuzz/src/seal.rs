@@ -33,7 +33,7 @@ fn put_crc(bytes: &mut [u8], from: usize, len: usize, at: usize) -> Option<()> {
     Some(())
 }
 
-/// A chunk's blocks, directory and descriptor (`docs/file-format.md`, "Chunk").
+/// A chunk's blocks, directory with sketch, and descriptor (`docs/file-format.md`, "Chunk").
 pub fn chunk(bytes: &mut [u8]) {
     let _ = blocks_and_directory(bytes);
     let _ = put_crc(bytes, 0, 124, 124);
@@ -48,7 +48,8 @@ fn blocks_and_directory(bytes: &mut [u8]) -> Option<()> {
         // A block outside the chunk has no checksum to make right.
         let _ = from.and_then(|from| put_crc(bytes, from, len, entry + 16));
     }
-    put_crc(bytes, 128, directory, 120)
+    let sketch = u64_at(bytes, 88)?;
+    put_crc(bytes, 128, directory.checked_add(sketch)?, 120)
 }
 
 /// A dictionary image's body and head ("Dictionary").

@@ -26,6 +26,8 @@ struct Input {
     values: Box<Aligned<u64, BLOCK_LEN>>,
     packed: Box<Aligned<u8, PACKED_BYTES>>,
     half: Mask,
+    /// One row in 50.
+    few: Mask,
     bitmap: Vec<u64>,
     low: u64,
     high: u64,
@@ -70,7 +72,7 @@ struct Kernel {
 }
 
 /// Kernels on packed codes, then kernels on slices, whose cost does not depend on a width.
-const KERNELS: [Kernel; 13] = [
+const KERNELS: [Kernel; 14] = [
     Kernel {
         name: "pack",
         widths: 0..=64,
@@ -91,6 +93,13 @@ const KERNELS: [Kernel; 13] = [
         widths: 0..=32,
         run: |kernels, i, o| {
             kernels.unpack_selected_u32(&i.packed.0, i.width, BLOCK_LEN, &i.half, &mut o.u32s.0);
+        },
+    },
+    Kernel {
+        name: "unpack_selected_u32, few",
+        widths: 0..=32,
+        run: |kernels, i, o| {
+            kernels.unpack_selected_u32(&i.packed.0, i.width, BLOCK_LEN, &i.few, &mut o.u32s.0);
         },
     },
     Kernel {
@@ -167,12 +176,15 @@ fn input(width: u8) -> Input {
     let values = Aligned(std::array::from_fn(|_| random() & max_code(width)));
     let mut packed = Aligned([0; PACKED_BYTES]);
     Kernels::best().pack(&values.0, width, &mut packed.0);
+    let mut few = Mask::none();
+    (0..BLOCK_LEN / 50).for_each(|_| few.set(random() as usize % BLOCK_LEN, true));
     let bitmap_words = (max_code(width) / 64 + 1).min(1 << 12);
     Input {
         width,
         values: Box::new(values),
         packed: Box::new(packed),
         half: Mask(std::array::from_fn(|_| random())),
+        few,
         bitmap: (0..bitmap_words).map(|_| random()).collect(),
         low: max_code(width) / 4 + 1,
         high: max_code(width) / 4 * 3 + 1,
@@ -212,10 +224,10 @@ fn main() {
         for &width in widths.iter().filter(|width| kernel.widths.contains(width)) {
             print!("{:<27}{width:>5}", kernel.name);
             let input = input(width);
-            let kept = if kernel.name.ends_with("half") {
-                input.half.count()
-            } else {
-                BLOCK_LEN
+            let kept = match kernel.name.rsplit_once(", ") {
+                Some((_, "half")) => input.half.count(),
+                Some((_, "few")) => input.few.count(),
+                _ => BLOCK_LEN,
             };
             let mut expected = Output::new();
             (kernel.run)(levels[0], &input, &mut expected);

@@ -51,6 +51,7 @@
 //! - [`Dictionary`] numbers a column's values, in generations; [`DictionaryBuilder`] adds to it.
 //! - [`ColumnReader`] collects selected rows into arrow arrays; [`Chunk::value`] is the interleaved
 //!   lookup of one cell.
+//! - [`DistinctSketch`] knows about how many distinct values a column has.
 //! - [`Postings`] list the rows of each code: the stored part of an inverted index.
 //! - [`bits`] are packed codes and the kernels on them.
 //!
@@ -70,6 +71,7 @@ mod logical_type;
 pub mod ordinal;
 mod postings;
 mod reader;
+mod sketch;
 mod value;
 mod view;
 
@@ -88,4 +90,5 @@ pub use postings::{
     PostingsLayout, PostingsPlan,
 };
 pub use reader::ColumnReader;
+pub use sketch::DistinctSketch;
 pub use value::{Cell, Value};

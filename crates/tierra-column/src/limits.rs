@@ -10,3 +10,6 @@ pub(crate) const DATA_BYTES_MAX: u64 = u32::MAX as u64 * LINE_BYTES as u64;
 
 /// Stands for NULL among dictionary codes; no value ever has it.
 pub const NULL_CODE: u32 = u32::MAX;
+
+/// A chunk of fewer rows has no sketch of its distinct values: it would be as long as the rows.
+pub(crate) const SKETCHED_ROWS: usize = 1024;

@@ -6,7 +6,7 @@ mod support;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, Int64Array};
 use proptest::prelude::*;
 use support::{NULLS, Nulls, Random, SHAPES, Shape, TYPES, column, encode};
 use tierra_column::bits::{BLOCK_LEN, Mask};
@@ -234,6 +234,79 @@ proptest! {
     ) {
         if encoding.supports(ty) {
             check(ty, &column(ty, shape, nulls, rows, seed), encoding, seed, "property");
+        }
+    }
+}
+
+/// Sets over more codes than a window of them would pay for: kept as a bitmap, as a hashed set, and as a hashed set
+/// that is a bitmap for the chunk.
+#[test]
+fn sets_over_many_codes_are_tested_without_unpacking() {
+    let ty = LogicalType::BigInt;
+    let rows = 3 * BLOCK_LEN + 5;
+    let seed = 0x5e75;
+    println!("seed {seed:#x}");
+    for (span, has_nulls) in [
+        (1 << 13, false),
+        (1 << 14, true),
+        (1 << 20, true),
+        (1 << 40, false),
+    ] {
+        for least in [i64::MIN, -77, i64::MAX - span] {
+            let mut random = Random(seed);
+            let column: ArrayRef = Arc::new(Int64Array::from_iter((0..rows).map(|row| {
+                let value = least + random.below(span as u64 + 1) as i64;
+                let is_end = row < 2;
+                let end = if row == 0 { least } else { least + span };
+                let is_null = has_nulls && !is_end && random.below(9) == 0;
+                (!is_null).then_some(if is_end { end } else { value })
+            })));
+            let values: Vec<Option<Value>> =
+                (0..rows).map(|row| Value::of_array(&column, row)).collect();
+            for step in [2, 70, 700, 5000] {
+                // Every so many values, some before and behind the column's, and known ones.
+                let beyond = 5 * step;
+                let mut list: Vec<Value> = (0..(rows as u64 / 2).min(span as u64 / step as u64))
+                    .map(|i| least.wrapping_sub(beyond).wrapping_add(i as i64 * step))
+                    .map(|value| Value::Ordinal(value as u64 ^ 1 << 63))
+                    .collect();
+                list.extend(values.iter().flatten().take(9).cloned());
+                let set = Arc::new(ValueSet::new(list.clone()).unwrap());
+                for negated in [false, true] {
+                    let filter = match negated {
+                        false => Filter::in_set(set.clone()),
+                        true => Filter::not_in_set(set.clone(), false),
+                    };
+                    let passes = |value: &Option<Value>| {
+                        value
+                            .as_ref()
+                            .is_some_and(|value| set.contains(value) != negated)
+                    };
+                    for encoding in Encoding::ALL {
+                        let encoded = encode(ty, &column, Some(encoding));
+                        let chunk = Chunk::open(&encoded.bytes, ty).unwrap();
+                        let bound = chunk
+                            .bind(&filter, encoded.dictionary.as_ref(), Execution::default())
+                            .unwrap();
+                        let mut scratch = Scratch::new();
+                        for block in 0..chunk.blocks() {
+                            let mut mask = Mask::all();
+                            let stats = chunk
+                                .select(&bound, block, &mut mask, &mut scratch)
+                                .unwrap();
+                            let values = values[block * BLOCK_LEN..].iter().take(BLOCK_LEN);
+                            let expected = values
+                                .enumerate()
+                                .filter_map(|(row, value)| passes(value).then_some(row));
+                            let what = format!("{encoding} {span} {least} {step} {negated}");
+                            assert!(mask.iter().eq(expected), "{what}");
+                            if encoded.encoding != Encoding::Delta && span <= 1 << 14 {
+                                assert!(!stats.decoded, "decoded, {what}");
+                            }
+                        }
+                    }
+                }
+            }
         }
     }
 }

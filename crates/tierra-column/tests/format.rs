@@ -30,6 +30,17 @@ fn numbers(nulls: bool) -> ArrayRef {
     )
 }
 
+/// As many rows as a sketch takes, every tenth NULL.
+fn many() -> ArrayRef {
+    let value = |row: i32| (row % 10 != 3).then(|| row * row % 777);
+    Arc::new((0..1500).map(value).collect::<Int32Array>())
+}
+
+fn names() -> ArrayRef {
+    let name = |row: i32| (row % 10 != 3).then(|| format!("name {}", row % 300));
+    Arc::new((0..1024).map(name).collect::<StringViewArray>())
+}
+
 fn strings() -> ArrayRef {
     let words = ["", "ship", "deliver in person", "東京", "a\0b"];
     Arc::new(
@@ -89,6 +100,13 @@ fn chunks_are_written_and_read_as_ever() {
             Encoding::Plain,
         ),
         ("wide-nulls", WIDE, decimals(), Encoding::Plain),
+        ("static-sketch", integer, many(), Encoding::Static),
+        (
+            "strings-sketch",
+            LogicalType::Varchar,
+            names(),
+            Encoding::Plain,
+        ),
     ];
     for (name, ty, column, encoding) in cases {
         let encoded = support::encode(ty, &column, Some(encoding));
@@ -108,8 +126,6 @@ fn what_nothing_uses_yet_is_refused_by_name() {
     let written = support::encode(LogicalType::Integer, &numbers(false), None).bytes;
     for (at, what) in [
         (72, "logical checksums of blocks"),
-        (80, "a sketch of distinct values"),
-        (95, "a sketch of distinct values"),
         (11, "something in its reserve"),
         (119, "something in its reserve"),
     ] {

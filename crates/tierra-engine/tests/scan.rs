@@ -236,6 +236,26 @@ fn a_row_is_found_again_by_the_id_that_the_scan_tells() {
 }
 
 #[test]
+fn distinct_values_are_counted_nearly_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_database, snapshot) = table(dir.path());
+    assert!(snapshot.tail_rows() > 0 && !snapshot.segments().is_empty());
+    let all = rows(0..151_000);
+    for column in 0..10 {
+        let values = all.column(column);
+        let value = |row| Value::of_array(values, row);
+        let exact: HashSet<_> = (0..values.len()).filter_map(value).collect();
+        let exact = exact.len() as f64;
+        let counted = snapshot.distinct_values(column).unwrap_or(0) as f64;
+        let off = (counted - exact).abs();
+        assert!(
+            off <= (0.13 * exact).max(3.0),
+            "column {column}: {counted} of {exact}"
+        );
+    }
+}
+
+#[test]
 fn statistics_are_exact() {
     let dir = tempfile::tempdir().unwrap();
     let (_database, snapshot) = table(dir.path());

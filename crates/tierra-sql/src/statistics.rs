@@ -76,8 +76,7 @@ fn of_column(
         Some(value) => precision(value, exact),
         None => Precision::Absent,
     };
-    let distinct = distinct(&known.min, &known.max, known.distinct, ty)
-        .map(|distinct| distinct.min(rows as u64));
+    let distinct = distinct(snapshot, column, &known, ty).map(|distinct| distinct.min(rows as u64));
     ColumnStatistics {
         null_count: precision(
             usize::try_from(known.null_count)
@@ -96,22 +95,22 @@ fn of_column(
     }
 }
 
-/// An upper bound of the number of distinct values of a column.
+/// About how many distinct values a column has: no more than integers between its bounds.
 fn distinct(
-    min: &Option<Value>,
-    max: &Option<Value>,
-    known: Option<u64>,
+    snapshot: &Snapshot,
+    column: usize,
+    known: &tierra_engine::ColumnStatistics,
     ty: LogicalType,
 ) -> Option<u64> {
-    let span = match (min, max) {
+    let span = match (&known.min, &known.max) {
         (Some(Value::Ordinal(min)), Some(Value::Ordinal(max))) if ty != LogicalType::Double => {
             max.checked_sub(*min).and_then(|span| span.checked_add(1))
         }
         _ => None,
     };
-    match (span, known) {
-        (Some(span), Some(known)) => Some(span.min(known)),
-        (span, known) => span.or(known),
+    match (span, snapshot.distinct_values(column)) {
+        (Some(span), Some(counted)) => Some(span.min(counted)),
+        (span, counted) => span.or(counted),
     }
 }
 
@@ -126,22 +125,24 @@ pub(crate) fn value_bytes(ty: LogicalType) -> usize {
 /// The part of all rows that `filter` passes, from 0 to 1.
 fn selectivity(snapshot: &Snapshot, schema: &SchemaRef, column: usize, filter: &Filter) -> f64 {
     let known = snapshot.statistics(column);
-    let distinct = distinct(
-        &known.min,
-        &known.max,
-        known.distinct,
-        logical_type(schema, column),
-    );
+    let distinct = distinct(snapshot, column, &known, logical_type(schema, column));
     let part = match &filter.kind {
         FilterKind::Nothing => 0.0,
         FilterKind::Everything => 1.0,
         FilterKind::Ranges(ranges) => match (&known.min, &known.max) {
             (Some(Value::Ordinal(min)), Some(Value::Ordinal(max))) => {
-                let covered: f64 = ranges
-                    .iter()
-                    .map(|(low, high)| overlap(low, high, *min, *max))
-                    .sum();
-                covered / ((max - min) as f64 + 1.0)
+                let span = (max - min) as f64 + 1.0;
+                // A value that is there is one of the distinct ones; an interval has its part of the span.
+                let each = distinct.map_or(1.0 / span, |distinct| 1.0 / distinct.max(1) as f64);
+                let part = |(low, high): &(Bound<Value>, Bound<Value>)| {
+                    let covered = overlap(low, high, *min, *max);
+                    if low == high && covered > 0.0 {
+                        each
+                    } else {
+                        covered / span
+                    }
+                };
+                ranges.iter().map(part).sum()
             }
             _ if ranges.iter().all(|(low, high)| low == high) => distinct
                 .map_or(DEFAULT_SELECTIVITY, |distinct| {

@@ -2,8 +2,8 @@
 //! to the level.
 
 use super::{
-    BLOCK_LEN, Level, Mask,
-    arch::{self, MinMax, SelectBetween, SelectIn, Sum, UnpackAll, UnpackSelected},
+    BLOCK_LEN, CodeBits, Level, Mask,
+    arch::{self, MinMax, SelectBetween, SelectIn, Sum, UnpackAll, UnpackFew, UnpackSelected},
     level::Available,
     packing::{self, Block, max_code},
 };
@@ -50,6 +50,24 @@ impl Kernels {
     #[inline]
     pub fn compiled<R>(self, work: impl FnOnce() -> R) -> R {
         arch::compiled(self.0, work)
+    }
+
+    /// [`Mask::count`], with the level's instructions.
+    #[inline]
+    pub(crate) fn count(self, mask: &Mask) -> usize {
+        self.compiled(|| mask.count())
+    }
+
+    /// Below one selected code in this many, unpacking them one by one (about 6 cycles each) takes fewer cycles
+    /// than unpacking all registers that have one: as measured on one block in the cache.
+    fn rows_per_few(self, width: u8) -> usize {
+        match (self.level(), width) {
+            (Level::Avx512, 0..=16) => 48,
+            (Level::Avx512, _) => 16,
+            (Level::Avx2, 0..=25) => 10,
+            // Four codes a register, or one.
+            (Level::Avx2, _) | (Level::Scalar, _) => 3,
+        }
     }
 
     /// Packs the low `width` bits of each value. Writes
@@ -107,11 +125,11 @@ impl Kernels {
         out: &mut [u32],
     ) -> usize {
         assert!(width <= 32, "codes of {width} bits do not fit in 32");
-        arch::on_codes(
-            self.0,
-            masked_block(packed, width, n),
-            UnpackSelected { mask, out },
-        )
+        let block = masked_block(packed, width, n);
+        match self.count(mask) * self.rows_per_few(width) < n {
+            true => arch::on_single_codes(self.0, block, UnpackFew { mask, out }),
+            false => arch::on_codes(self.0, block, UnpackSelected { mask, out }),
+        }
     }
 
     /// As [`Kernels::unpack_selected_u32`] for codes of any width.
@@ -123,11 +141,11 @@ impl Kernels {
         mask: &Mask,
         out: &mut [u64],
     ) -> usize {
-        arch::on_codes(
-            self.0,
-            masked_block(packed, width, n),
-            UnpackSelected { mask, out },
-        )
+        let block = masked_block(packed, width, n);
+        match self.count(mask) * self.rows_per_few(width) < n {
+            true => arch::on_single_codes(self.0, block, UnpackFew { mask, out }),
+            false => arch::on_codes(self.0, block, UnpackSelected { mask, out }),
+        }
     }
 
     /// Keeps the rows with `low <= code <= high`; rows from `n` on are dropped. Runs of 64 rows
@@ -163,14 +181,54 @@ impl Kernels {
     /// Keeps the rows whose code's bit is set: code `c` is bit `c % 64` of `bitmap[c / 64]`, and
     /// codes beyond the bitmap are not in it. Rows from `n` on are dropped.
     pub fn select_in(&self, packed: &[u8], width: u8, n: usize, bitmap: &[u64], mask: &mut Mask) {
+        if bitmap.is_empty() {
+            *mask = Mask::none();
+            return;
+        }
+        self.select_in_bits(packed, width, n, CodeBits::whole(bitmap), mask);
+    }
+
+    /// [`Kernels::select_in`] of a stretch of a bitmap; codes outside of it are dropped.
+    ///
+    /// # Panics
+    /// If codes of at most 32 bits meet a stretch that ends beyond bit 2^32.
+    pub(crate) fn select_in_bits(
+        &self,
+        packed: &[u8],
+        width: u8,
+        n: usize,
+        bits: CodeBits<'_>,
+        mask: &mut Mask,
+    ) {
         let block = masked_block(packed, width, n);
-        let code_limit = max_code(width).saturating_add(1);
+        let Some(bits) = bits.up_to(max_code(width)) else {
+            *mask = Mask::none();
+            return;
+        };
+        assert!(
+            width > 32 || bits.first_bit() + bits.span() <= u64::from(u32::MAX),
+            "bits of codes of {width} bits are numbered in 32"
+        );
         arch::on_codes(
             self.0,
             block,
             SelectIn {
-                bitmap,
-                code_limit,
+                bits,
+                code_limit: max_code(width).saturating_add(1),
+                mask,
+            },
+        );
+    }
+
+    /// Keeps the rows whose value's bit is set, of a stretch that may go on with 0 after `u64::MAX`; rows beyond the
+    /// values are dropped.
+    pub(crate) fn select_in_bits_u64(&self, values: &[u64], bits: CodeBits<'_>, mask: &mut Mask) {
+        arch::on_u64s(
+            self.0,
+            masked(values),
+            SelectIn {
+                bits,
+                code_limit: u64::MAX,
                 mask,
             },
         );

@@ -32,6 +32,7 @@
 //! ```
 
 mod arch;
+mod code_bits;
 mod kernels;
 mod level;
 mod mask;
@@ -40,6 +41,7 @@ mod packing;
 mod tests;
 mod vector;
 
+pub(crate) use code_bits::CodeBits;
 pub use kernels::{CodeOutOfRange, Kernels};
 pub use level::Level;
 pub use mask::{Mask, SetBits};

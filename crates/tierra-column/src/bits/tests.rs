@@ -41,6 +41,15 @@ impl Random {
             _ => self.next(),
         }))
     }
+
+    /// Up to 40 rows.
+    fn few(&mut self) -> Mask {
+        let mut mask = Mask::none();
+        for _ in 0..self.next() % 41 {
+            mask.set(self.next() as usize % BLOCK_LEN, true);
+        }
+        mask
+    }
 }
 
 /// Packs bit by bit; the pad and the unused bits of the last byte are ones.
@@ -99,10 +108,12 @@ fn check_packed(codes: &[u64], width: u8, random: &mut Random) {
         check_words(&packed, width, index);
     }
     let mask = random.mask();
-    let selected: Vec<u64> = (0..n)
-        .filter(|&row| mask.get(row))
-        .map(|row| codes[row])
-        .collect();
+    let few = random.few();
+    let selected_of = |mask: &Mask| -> Vec<u64> {
+        let rows = (0..n).filter(|&row| mask.get(row));
+        rows.map(|row| codes[row]).collect()
+    };
+    let (selected, selected_few) = (selected_of(&mask), selected_of(&few));
     let (one, other) = (
         random.next() & max_code(width),
         random.next() & max_code(width),
@@ -124,6 +135,15 @@ fn check_packed(codes: &[u64], width: u8, random: &mut Random) {
         .map(|words| (0..words).map(|_| random.next()).collect())
         .into();
 
+    // From any bit on, codes in the middle, the first and the last ones.
+    let stretches: Vec<(u64, u64, u64)> = [0, some, one.min(other), max_code(width)]
+        .map(|first_code| {
+            let first_bit = random.next() % (79 * 64);
+            (first_bit, first_code, random.next() % (80 * 64 - first_bit))
+        })
+        .into();
+    let stretched: Vec<u64> = (0..80).map(|_| random.next()).collect();
+
     for kernels in levels() {
         let context = format!("{context}, {}", kernels.level());
 
@@ -140,25 +160,28 @@ fn check_packed(codes: &[u64], width: u8, random: &mut Random) {
         let mut out = vec![!0; n];
         kernels.unpack_u64(&packed, width, &mut out);
         assert_eq!(out, codes, "{context}: unpack_u64");
-        let mut out = vec![0; selected.len()];
-        assert_eq!(
-            kernels.unpack_selected_u64(&packed, width, n, &mask, &mut out),
-            out.len()
-        );
-        assert_eq!(out, selected, "{context}: unpack_selected_u64");
+        for (mask, selected) in [(&mask, &selected), (&few, &selected_few)] {
+            let mut out = vec![0; selected.len()];
+            assert_eq!(
+                kernels.unpack_selected_u64(&packed, width, n, mask, &mut out),
+                out.len()
+            );
+            assert_eq!(out, *selected, "{context}: unpack_selected_u64");
+            if width <= 32 {
+                let mut out = vec![!0; n + 100];
+                let len = kernels.unpack_selected_u32(&packed, width, n, mask, &mut out);
+                let out = out[..len].iter().map(|&code| u64::from(code));
+                assert!(
+                    out.eq(selected.iter().copied()),
+                    "{context}: unpack_selected_u32"
+                );
+            }
+        }
         if width <= 32 {
             let codes: Vec<u32> = codes.iter().map(|&code| code as u32).collect();
             let mut out = vec![!0; n];
             kernels.unpack_u32(&packed, width, &mut out);
             assert_eq!(out, codes, "{context}: unpack_u32");
-            let mut out = vec![!0; n + 100];
-            let len = kernels.unpack_selected_u32(&packed, width, n, &mask, &mut out);
-            assert!(
-                out[..len]
-                    .iter()
-                    .map(|&c| u64::from(c))
-                    .eq(selected.iter().copied())
-            );
         }
 
         for (low, high) in ranges {
@@ -177,6 +200,31 @@ fn check_packed(codes: &[u64], width: u8, random: &mut Random) {
                 "{context}: select_in {} words",
                 bitmap.len()
             );
+        }
+
+        for &(first_bit, first_code, span) in &stretches {
+            let bits = CodeBits::new(&stretched, first_bit, first_code, span);
+            let mut result = mask;
+            kernels.select_in_bits(&packed, width, n, bits, &mut result);
+            let is_in = |code: u64| {
+                code >= first_code
+                    && code - first_code <= span
+                    && in_bitmap(&stretched, code - first_code + first_bit)
+            };
+            let expected = filtered(&mask, n, |row| is_in(codes[row]));
+            assert_eq!(
+                result, expected,
+                "{context}: select_in_bits {first_bit} {first_code} {span}"
+            );
+            let mut result = mask;
+            kernels.select_in_bits_u64(codes, bits, &mut result);
+            // All 64 bits count, and wrap around.
+            let is_in = |code: u64| {
+                let from_first = code.wrapping_sub(first_code);
+                from_first <= span && in_bitmap(&stretched, from_first + first_bit)
+            };
+            let expected = filtered(&mask, n, |row| is_in(codes[row]));
+            assert_eq!(result, expected, "{context}: select_in_bits_u64");
         }
 
         let sum = |codes: &[u64]| codes.iter().map(|&code| u128::from(code)).sum::<u128>();
@@ -313,6 +361,33 @@ fn packing_agrees_with_the_bitpacking_crate() {
 fn a_block_without_its_pad_is_refused() {
     let packed = vec![0; packed_bytes(1024, 5) + PAD_BYTES - 1];
     Kernels::best().sum(&packed, 5, 1024, None);
+}
+
+#[test]
+fn codes_near_the_end_of_32_bits_do_not_wrap_around() {
+    for width in [25, 26, 30, 31, 32] {
+        let last = max_code(width);
+        let codes: Vec<u64> = (0..64).chain(last - 63..=last).collect();
+        let packed = pack_naively(&codes, width);
+        let bitmap = [!0; 2];
+        for first_code in [last - 5, last, 0, 60] {
+            for (first_bit, span) in [(0, 127), (100, 27), (3, 0)] {
+                let bits = CodeBits::new(&bitmap, first_bit, first_code, span);
+                for kernels in levels() {
+                    let mut mask = Mask::all();
+                    kernels.select_in_bits(&packed, width, codes.len(), bits, &mut mask);
+                    let is_in =
+                        |row: &usize| codes[*row] >= first_code && codes[*row] - first_code <= span;
+                    let expected = (0..codes.len()).filter(is_in);
+                    assert!(
+                        mask.iter().eq(expected),
+                        "width {width}, {}",
+                        kernels.level()
+                    );
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! Kernels are inlined into one function per level that switches the features on, so nothing
 //! here is ever called through memory.
 
+use super::CodeBits;
 use std::marker::PhantomData;
 
 /// A register of unsigned codes, all lanes as wide as the narrowest lane that fits the width.
@@ -79,6 +80,10 @@ pub(super) trait Vector: Copy {
 
     /// One bit per lane: is the code's bit set in a bitmap of any length? Absent bits are zero.
     unsafe fn in_bitmap(self, bitmap: &[u64]) -> u64;
+
+    /// One bit per lane: is the code in the stretch, and its bit set? All codes of the stretch, and the
+    /// numbers of their bits, fit a lane (of 8 or 16 bits: the codes).
+    unsafe fn in_bits(self, bits: &CodeBits<'_>) -> u64;
 }
 
 /// How codes of one width come out of packed bytes: holds the tables of that width in registers.

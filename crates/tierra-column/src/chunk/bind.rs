@@ -4,6 +4,8 @@
 //! the dictionary), predicates on dictionary values become a bitmap over stored codes or, where
 //! the bits form few stretches, intervals of codes again, which are cheaper to test ([`CodeFilter`]).
 
+use std::sync::Arc;
+
 use tierra_interleave::{Lookups, Scheduling};
 
 use crate::chunk::bound::{MEMBERS_COMPARED, Test};
@@ -11,7 +13,7 @@ use crate::chunk::layout::{BlockEntry, Descriptor};
 use crate::chunk::{BoundFilter, Chunk, CodeFilter};
 use crate::dictionary::{Dictionary, clear_beyond};
 use crate::error::{FilterError, FormatError};
-use crate::filter::{Filter, OrdinalSet, ResolvedFilter, ValueSet};
+use crate::filter::{Bitmap, Filter, OrdinalSet, ResolvedFilter, ValueSet};
 use crate::ordinal;
 
 /// What a block's minima, maxima and NULL count say about a filter.
@@ -27,6 +29,12 @@ pub enum Verdict {
 
 /// Where codes have one base, sets are turned into bitmaps of up to this many bits, 32 KiB: they stay in a core's cache.
 const STATIC_SET_WIDTH: u8 = 18;
+
+/// A hashed set is turned into a bitmap for a chunk if that takes at most so many bits for each row, since making it is a
+/// part of reading the chunk.
+const SET_BITS_PER_ROW: u64 = 8;
+/// ... and at most 1 MiB: it stays in a core's second cache.
+const SET_BITS_MAX: u64 = 1 << 23;
 
 impl Chunk<'_> {
     /// Translates `filter` into the chunk's domain. `dictionary` is the column's; only dictionary
@@ -62,8 +70,12 @@ impl Chunk<'_> {
             }
             ResolvedFilter::Ordinals(ranges) => Test::of_ranges(ranges),
             ResolvedFilter::Set { values, negated } if matches!(*values, ValueSet::Ordinals(_)) => {
-                self.static_set(&values, negated, filter.matches_null)
-                    .unwrap_or(Test::Set { values, negated })
+                let codes = self.static_set(&values, negated, filter.matches_null);
+                codes.unwrap_or_else(|| Test::Set {
+                    bitmap: self.set_bitmap(&values),
+                    values,
+                    negated,
+                })
             }
             resolved => Test::Values(resolved),
         };
@@ -145,6 +157,25 @@ impl Chunk<'_> {
         Some(Test::Codes(bitmap.into()))
     }
 
+    /// A hashed set as a bitmap of the members that the chunk may have, if they lie closely enough for its rows:
+    /// bits of codes are tested in registers, hashed members one by one.
+    fn set_bitmap(&self, values: &ValueSet) -> Option<Arc<Bitmap>> {
+        let Descriptor { min, max, rows, .. } = self.descriptor;
+        let ValueSet::Ordinals(set) = values else {
+            return None;
+        };
+        if !self.descriptor.has_codes() || set.bitmap().is_some() {
+            return None;
+        }
+        let members = set.within(min, max);
+        let (first, last) = (members.first()?, members.last()?);
+        let bits_max = SET_BITS_MAX.min(u64::from(rows) * SET_BITS_PER_ROW);
+        let pays = members.len() > MEMBERS_COMPARED
+            && members.len() <= rows as usize
+            && last - first < bits_max;
+        pays.then(|| Bitmap::new(members).map(Arc::new)).flatten()
+    }
+
     /// What the directory says about a block: nothing of the block itself is read.
     ///
     /// # Panics
@@ -176,12 +207,13 @@ impl Chunk<'_> {
                 ranges.iter().all(|&(low, high)| high < min || max < low),
                 ranges.iter().any(|&(low, high)| low <= min && max <= high),
             ),
-            Test::Set { values, negated } => {
+            Test::Set {
+                values, negated, ..
+            } => {
                 let ValueSet::Ordinals(set) = &**values else {
                     return (false, false);
                 };
-                let within = set.within(min, max).len() as u64;
-                let (none, all) = (within == 0, within > max - min);
+                let (none, all) = set.none_or_all(min, max);
                 if *negated { (all, none) } else { (none, all) }
             }
             Test::Codes(bitmap) => {

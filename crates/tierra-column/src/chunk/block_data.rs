@@ -1,6 +1,6 @@
 //! What a block holds, taken apart but not decoded.
 
-use crate::bits::{BLOCK_LEN, Kernels, Mask};
+use crate::bits::{BLOCK_LEN, CodeBits, Kernels, Mask};
 use crate::chunk::Chunk;
 use crate::chunk::layout::BlockEntry;
 use crate::encoding::delta::{self, Frame};
@@ -133,6 +133,13 @@ impl BlockData<'_> {
     pub(crate) fn codes_in(&self, kernels: Kernels, bitmap: &[u64], mask: &mut Mask) {
         self.on_runs(mask, |run, mask| {
             kernels.select_in(run.packed, run.width, run.rows, bitmap, mask);
+        });
+    }
+
+    /// Keeps the rows of `mask` whose code lies in the stretch, and its bit is set.
+    pub(crate) fn codes_in_bits(&self, kernels: Kernels, bits: CodeBits<'_>, mask: &mut Mask) {
+        self.on_runs(mask, |run, mask| {
+            kernels.select_in_bits(run.packed, run.width, run.rows, bits, mask);
         });
     }
 

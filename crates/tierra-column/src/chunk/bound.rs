@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::filter::{ResolvedFilter, ValueSet};
+use crate::filter::{Bitmap, ResolvedFilter, ValueSet};
 
 /// Up to this many members a set is tested one by one, a comparison of packed codes each.
 pub(super) const MEMBERS_COMPARED: usize = 4;
@@ -23,6 +23,8 @@ pub(crate) enum Test {
     Ranges(Vec<(u64, u64)>),
     Set {
         values: Arc<ValueSet>,
+        /// The members that the chunk may have, where the set itself keeps no bitmap.
+        bitmap: Option<Arc<Bitmap>>,
         negated: bool,
     },
     /// A bit per stored code (of a dictionary, or static packing), NULL's included.

@@ -1,11 +1,11 @@
 //! A chunk's bytes: descriptor, block directory, blocks. All integers are little-endian.
 //!
 //! ```text
-//! 0                                    128                                    data_offset
-//! ┌────────────────────────────────────┬──────────────────┬──────────────────┬─────────┬───┬─────┐
-//! │ descriptor                         │ entry of block 0 │ entry of block 1 │ block 0 │...│ pad │
-//! │ 128 bytes                          │ 32 bytes         │ ...              │         │   │ 64  │
-//! └────────────────────────────────────┴──────────────────┴──────────────────┴─────────┴───┴─────┘
+//! 0                         128                                              data_offset
+//! ┌─────────────────────────┬──────────────────┬──────────────────┬────────┬─────────┬───┬─────┐
+//! │ descriptor              │ entry of block 0 │ entry of block 1 │ sketch │ block 0 │...│ pad │
+//! │ 128 bytes               │ 32 bytes         │ ...              │ 1,024  │         │   │ 64  │
+//! └─────────────────────────┴──────────────────┴──────────────────┴────────┴─────────┴───┴─────┘
 //!
 //! descriptor   0  magic "TCHK"                 entry   0  least ordinal
 //!              4  format version                       8  greatest ordinal
@@ -24,19 +24,22 @@
 //!             56  least ordinal of all values
 //!             64  greatest ordinal of all values
 //!             72  where logical checksums of the blocks lie in the chunk   (unused yet: 0)
-//!             80  where a sketch of its distinct values lies in the chunk  (unused yet: 0)
-//!             88  bytes of the sketch                                      (unused yet: 0)
+//!             80  where the sketch of its distinct values lies in the chunk, or 0
+//!             88  bytes of the sketch: 1,024, or 0 without one
 //!             96  0 ...
-//!            120  CRC32C of the directory
+//!            120  CRC32C of directory and sketch
 //!            124  CRC32C of bytes 0 to 124
 //! ```
 //!
-//! A chunk, its blocks and therefore its codes begin on a 64-byte line (the directory is padded to
+//! A chunk, its blocks and therefore its codes begin on a 64-byte line (directory and sketch are padded to
 //! one); entries never straddle a line. 64 bytes of zeros end the chunk, so that a kernel may load
 //! a whole register at any code. Least and greatest are crossed (`u64::MAX`, 0) where there is no
 //! value. In dictionary chunks an entry's are codes; of strings and wide DECIMALs they are the
 //! non-decreasing images of [`crate::ordinal`], good for skipping only. What a block holds is drawn
 //! in the file of its encoding.
+//!
+//! The sketch ([`crate::sketch`]) is that of a chunk of 1,024 rows or more with more than one value, unless these are codes: a
+//! dictionary knows how many values it has.
 //!
 //! A logical checksum is of a block's values, whatever their encoding, so that a replica can be compared with one in another
 //! encoding. What is not 0 where nothing is used yet is refused by name.
@@ -52,8 +55,9 @@ use crate::bytes::{LINE_BYTES, array, lines, read_u32, read_u64};
 use crate::encoding::format::{BaseOf, Kind, Nulls};
 use crate::encoding::{Encoding, delta, dynamic, frame_of_reference, plain_wide, validity};
 use crate::error::FormatError;
-use crate::limits::CHUNK_ROWS;
+use crate::limits::{CHUNK_ROWS, SKETCHED_ROWS};
 use crate::logical_type::LogicalType;
+use crate::sketch::{SKETCH_BYTES, are_possible};
 
 /// Bytes before the block directory.
 pub(crate) const DESCRIPTOR_BYTES: usize = 128;
@@ -64,9 +68,8 @@ const MAGIC: [u8; 4] = *b"TCHK";
 const VERSION: u8 = 1;
 
 /// Reserved bytes of a descriptor, and what a later version may keep there.
-const UNUSED: [(Range<usize>, &str); 4] = [
+const UNUSED: [(Range<usize>, &str); 3] = [
     (72..80, "logical checksums of blocks"),
-    (80..96, "a sketch of distinct values"),
     (11..12, "something in its reserve"),
     (96..120, "something in its reserve"),
 ];
@@ -105,8 +108,9 @@ pub(crate) struct BlockEntry {
 }
 
 /// Bytes before the first block of a chunk of so many rows.
-pub(crate) fn header_bytes(rows: usize) -> usize {
-    lines(DESCRIPTOR_BYTES + rows.div_ceil(BLOCK_LEN) * ENTRY_BYTES)
+pub(crate) fn header_bytes(rows: usize, has_sketch: bool) -> usize {
+    let sketch_bytes = if has_sketch { SKETCH_BYTES } else { 0 };
+    lines(DESCRIPTOR_BYTES + rows.div_ceil(BLOCK_LEN) * ENTRY_BYTES + sketch_bytes)
 }
 
 impl BlockEntry {
@@ -161,6 +165,22 @@ impl BlockEntry {
 impl Descriptor {
     pub(crate) fn blocks(&self) -> usize {
         (self.rows as usize).div_ceil(BLOCK_LEN)
+    }
+
+    /// Where the directory lies.
+    pub(crate) fn directory(&self) -> Range<usize> {
+        DESCRIPTOR_BYTES..DESCRIPTOR_BYTES + self.blocks() * ENTRY_BYTES
+    }
+
+    /// Whether there is a sketch between directory and blocks.
+    pub(crate) fn has_sketch(&self) -> bool {
+        self.data_offset > header_bytes(self.rows as usize, false) as u64
+    }
+
+    /// Where the sketch lies, right behind the directory; empty without one.
+    pub(crate) fn sketch(&self) -> Range<usize> {
+        let start = self.directory().end;
+        start..start + if self.has_sketch() { SKETCH_BYTES } else { 0 }
     }
 
     /// Rows of block `block`.
@@ -220,7 +240,8 @@ impl Descriptor {
         }
     }
 
-    pub(crate) fn write(&self, directory: &[u8], out: &mut [u8]) {
+    /// Writes the descriptor of a chunk whose directory, and sketch if it has one, are `summary`.
+    pub(crate) fn write(&self, summary: &[u8], out: &mut [u8]) {
         out.fill(0);
         out[0..4].copy_from_slice(&MAGIC);
         out[4] = VERSION;
@@ -237,7 +258,12 @@ impl Descriptor {
         out[48..56].copy_from_slice(&self.len_bytes.to_le_bytes());
         out[56..64].copy_from_slice(&self.min.to_le_bytes());
         out[64..72].copy_from_slice(&self.max.to_le_bytes());
-        out[120..124].copy_from_slice(&crc32c::crc32c(directory).to_le_bytes());
+        if self.has_sketch() {
+            let sketch = self.sketch();
+            out[80..88].copy_from_slice(&(sketch.start as u64).to_le_bytes());
+            out[88..96].copy_from_slice(&(sketch.len() as u64).to_le_bytes());
+        }
+        out[120..124].copy_from_slice(&crc32c::crc32c(summary).to_le_bytes());
         let crc = crc32c::crc32c(&out[..124]);
         out[124..128].copy_from_slice(&crc.to_le_bytes());
     }
@@ -301,7 +327,7 @@ impl Descriptor {
             max: read_u64(bytes, 64),
         };
         let blocks = descriptor.blocks();
-        let directory_end = DESCRIPTOR_BYTES + blocks * ENTRY_BYTES;
+        let sketch = descriptor.sketch();
         if descriptor.rows as usize > CHUNK_ROWS || read_u32(bytes, 20) as usize != blocks {
             return Err(corrupt("rows and blocks disagree"));
         }
@@ -314,20 +340,33 @@ impl Descriptor {
         {
             return Err(corrupt("these are no dictionary codes"));
         }
+        let (sketch_at, sketch_bytes) = (read_u64(bytes, 80), read_u64(bytes, 88));
+        let has_sketch = descriptor.has_sketch();
+        let is_where = if has_sketch { sketch.start } else { 0 };
+        if (sketch_at, sketch_bytes) != (is_where as u64, sketch.len() as u64)
+            || (has_sketch
+                && (encoding.uses_dictionary() || (descriptor.rows as usize) < SKETCHED_ROWS))
+        {
+            return Err(corrupt("the sketch lies elsewhere, or cannot be"));
+        }
         if descriptor.len_bytes > found_bytes {
             return Err(truncated(descriptor.len_bytes, found_bytes));
         }
-        if directory_end > bytes.len() {
-            return Err(truncated(directory_end as u64, given_bytes));
+        if sketch.end > bytes.len() {
+            return Err(truncated(sketch.end as u64, given_bytes));
         }
-        if descriptor.data_offset != header_bytes(descriptor.rows as usize) as u64
+        let header_bytes = header_bytes(descriptor.rows as usize, has_sketch);
+        if descriptor.data_offset != header_bytes as u64
             || descriptor.len_bytes < descriptor.data_offset + PAD_BYTES as u64
         {
             return Err(corrupt("the data lies outside the chunk"));
         }
-        let directory = &bytes[DESCRIPTOR_BYTES..directory_end];
-        FormatError::check_crc("a chunk's directory", directory, read_u32(bytes, 120))?;
-        descriptor.check_entries(directory)?;
+        let summary = &bytes[DESCRIPTOR_BYTES..sketch.end];
+        FormatError::check_crc("a chunk's directory", summary, read_u32(bytes, 120))?;
+        if !are_possible(&bytes[sketch]) {
+            return Err(corrupt("the sketch holds what no values come to"));
+        }
+        descriptor.check_entries(&bytes[descriptor.directory()])?;
         Ok(descriptor)
     }
 

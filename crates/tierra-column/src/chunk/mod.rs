@@ -34,7 +34,9 @@ use std::ops::Range;
 use crate::bytes::LINE_BYTES;
 use crate::encoding::Encoding;
 use crate::error::FormatError;
+use crate::limits::SKETCHED_ROWS;
 use crate::logical_type::{LogicalType, Physical};
+use crate::sketch::DistinctSketch;
 use crate::value::Value;
 use flat::FlatCodes;
 use layout::{BlockEntry, DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES};
@@ -56,9 +58,9 @@ pub struct Chunk<'a> {
 const _: () = assert!(size_of::<Chunk<'_>>() == 2 * LINE_BYTES);
 
 impl<'a> Chunk<'a> {
-    /// Bytes of the header of a chunk of so many rows: everything before its first block.
-    pub fn header_bytes_of(rows: usize) -> usize {
-        layout::header_bytes(rows)
+    /// The most bytes that the header of a chunk of so many rows has: everything before its first block.
+    pub fn header_bytes_max(rows: usize) -> usize {
+        layout::header_bytes(rows, rows >= SKETCHED_ROWS)
     }
 
     /// Opens the chunk at the start of `bytes`, which may go on behind it. Checks the descriptor
@@ -72,7 +74,7 @@ impl<'a> Chunk<'a> {
         Chunk::with_header(bytes, bytes, ty)
     }
 
-    /// [`Chunk::open`] with an immutable copy of the chunk's header, [`Chunk::header_bytes_of`] its rows or more. The
+    /// [`Chunk::open`] with an immutable copy of the chunk's header, [`Chunk::header_bytes_max`] its rows or more. The
     /// header in `bytes` is not read. Damage of `bytes` leads to wrong answers or errors, and
     /// [`Chunk::verify_block`] detects it.
     ///
@@ -138,6 +140,20 @@ impl<'a> Chunk<'a> {
         self.null_count() == self.rows()
     }
 
+    /// The sketch of its distinct values; `None` in a chunk of NULLs, of dictionary codes, or of few rows with more than
+    /// one value.
+    pub fn distinct_sketch(&self) -> Option<DistinctSketch> {
+        match self.min_max() {
+            Some((Value::Ordinal(min), Value::Ordinal(max)))
+                if min == max && !self.encoding().uses_dictionary() =>
+            {
+                return Some(DistinctSketch::of_ordinal(min));
+            }
+            _ => {}
+        }
+        DistinctSketch::of_stored(&self.head[self.descriptor.sketch()])
+    }
+
     /// Bytes of the whole chunk.
     pub fn len_bytes(&self) -> usize {
         self.bytes.len()
@@ -190,14 +206,14 @@ impl<'a> Chunk<'a> {
         crc32c::crc32c(bytes) == self.entry(block).crc
     }
 
-    /// Bytes of descriptor and directory, before the first block.
+    /// Bytes of descriptor, directory and sketch, before the first block.
     pub fn header_bytes(&self) -> usize {
         self.descriptor.data_offset as usize
     }
 
-    /// The ranges of the chunk in use: descriptor, directory, and each block. All else is zero padding.
+    /// The ranges of the chunk in use: its header, and each block. All else is zero padding.
     pub fn used(&self) -> impl Iterator<Item = Range<usize>> {
-        let head = 0..DESCRIPTOR_BYTES + self.blocks() * ENTRY_BYTES;
+        let head = 0..self.descriptor.sketch().end;
         let blocks = (0..self.blocks()).map(|block| self.block_range(block));
         std::iter::once(head).chain(blocks)
     }

@@ -15,14 +15,16 @@ use crate::encoding::EncodeError;
 use crate::encoding::format::{Plan, Target, Writer};
 use crate::encoding::source::{Arrays, Source};
 use crate::encoding::values::Values;
-use crate::encoding::{Encoding, dictionary, estimate, plain};
+use crate::encoding::{Encoding, dictionary, estimate, plain, sketched};
 use crate::limits::DATA_BYTES_MAX;
 use crate::logical_type::LogicalType;
+use crate::sketch::DistinctSketch;
 
 /// A chunk about to be written: its encoding and sizes are settled.
 pub struct ChunkPlan {
     descriptor: Descriptor,
     entries: Vec<BlockEntry>,
+    sketch: Option<DistinctSketch>,
     source: Source,
 }
 
@@ -77,7 +79,8 @@ impl ChunkPlan {
             Some(plan) => (wanted, plan),
             None => (Encoding::Plain, plain::plan(&values)?),
         };
-        let plan = ChunkPlan::place(encoding, values, plan);
+        let sketch = sketched::of_values(&values);
+        let plan = ChunkPlan::place(encoding, values, plan, sketch);
         if plan.descriptor.len_bytes > DATA_BYTES_MAX {
             return Err(EncodeError::ChunkTooLong {
                 rows: plan.rows(),
@@ -98,14 +101,19 @@ impl ChunkPlan {
     ) -> ChunkPlan {
         let codes = Values::new(ty, Source::Codes(codes));
         let plan = dictionary::plan(&codes);
-        let mut plan = ChunkPlan::place(Encoding::Dictionary, codes, plan);
+        let mut plan = ChunkPlan::place(Encoding::Dictionary, codes, plan, None);
         plan.descriptor.generation = generation;
         (plan.descriptor.min, plan.descriptor.max) = min_max;
         plan
     }
 
     /// Places the blocks one after the other.
-    fn place(encoding: Encoding, values: Values, plan: Plan) -> ChunkPlan {
+    fn place(
+        encoding: Encoding,
+        values: Values,
+        plan: Plan,
+        sketch: Option<DistinctSketch>,
+    ) -> ChunkPlan {
         let Values { ty, source, .. } = values;
         let format = encoding.format();
         let mut entries: Vec<BlockEntry> = plan
@@ -127,7 +135,7 @@ impl ChunkPlan {
             null_count,
             base: plan.base,
             generation: 0,
-            data_offset: header_bytes(source.rows()) as u64,
+            data_offset: header_bytes(source.rows(), sketch.is_some()) as u64,
             len_bytes: 0,
             min: total.min,
             max: total.max,
@@ -143,6 +151,7 @@ impl ChunkPlan {
         ChunkPlan {
             descriptor,
             entries,
+            sketch,
             source,
         }
     }
@@ -195,7 +204,11 @@ impl ChunkPlan {
             entry.write(&mut directory[block * ENTRY_BYTES..][..ENTRY_BYTES]);
         }
         data[end..].fill(0);
-        let directory = &directory[..self.entries.len() * ENTRY_BYTES];
-        self.descriptor.write(directory, descriptor);
+        let sketch = self.descriptor.sketch();
+        let summary = &mut directory[..sketch.end - DESCRIPTOR_BYTES];
+        if let Some(stored) = &self.sketch {
+            summary[sketch.start - DESCRIPTOR_BYTES..].copy_from_slice(stored.stored());
+        }
+        self.descriptor.write(summary, descriptor);
     }
 }

@@ -1,5 +1,6 @@
 //! Filters on packed blocks: a mask of rows goes in, the rows that pass come out, and no value is
-//! decoded on the way except where the encoding is delta or a set is too sparse for a bitmap.
+//! decoded on the way except where the encoding is delta or a set is too sparse for a bitmap. A set's bitmap is tested
+//! where it lies, whatever base a block's codes have.
 
 use crate::bits::{Kernels, Mask};
 use crate::chunk::block_data::{BlockData, Payload};
@@ -7,7 +8,7 @@ use crate::chunk::bound::{MEMBERS_COMPARED, Test};
 use crate::chunk::{BoundFilter, Chunk, Scratch};
 use crate::encoding::plain_wide;
 use crate::error::FormatError;
-use crate::filter::{OrdinalSet, ResolvedFilter, ValueSet};
+use crate::filter::{Bitmap, OrdinalSet, ResolvedFilter, ValueSet};
 
 /// What evaluating a filter on a block took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +19,10 @@ pub struct SelectStats {
     pub bytes: usize,
 }
 
-/// Blocks whose values span at most this get a bitmap of the set; 32 KiB stay in a core's cache.
-const WINDOW_BITS: u64 = 1 << 18;
+/// Of a hashed set, blocks with up to this many codes get a bitmap of their own; 32 KiB stay in a core's cache.
+const WINDOW_CODES: u64 = 1 << 18;
+/// Of a set that has a bitmap, they get a piece of it only if the piece fits the registers of a kernel.
+const WINDOW_CODES_IN_REGISTERS: u64 = 1 << 12;
 
 /// From one selected row in this many on, the ends of a block's strings are unpacked at once.
 const ROWS_PER_END: usize = 8;
@@ -91,13 +94,18 @@ fn codes(data: &BlockData<'_>, test: &Test, mask: &mut Mask, scratch: &mut Scrat
             code_ranges(data, ranges, scratch.kernels, mask);
             false
         }
-        Test::Set { values, negated } => {
+        Test::Set {
+            values,
+            bitmap,
+            negated,
+        } => {
             let ValueSet::Ordinals(set) = &**values else {
                 debug_assert!(false, "binding keeps other sets out");
                 return false;
             };
+            let bitmap = bitmap.as_deref().or(set.bitmap());
             let mut members = *mask;
-            let decoded = code_set(data, set, &mut members, scratch);
+            let decoded = code_set(data, set, bitmap, &mut members, scratch);
             if *negated {
                 mask.and_not(&members);
             } else {
@@ -136,13 +144,13 @@ fn code_ranges(data: &BlockData<'_>, ranges: &[(u64, u64)], kernels: Kernels, ma
 fn code_set(
     data: &BlockData<'_>,
     set: &OrdinalSet,
+    bitmap: Option<&Bitmap>,
     mask: &mut Mask,
     scratch: &mut Scratch,
 ) -> bool {
     let kernels = scratch.kernels;
     let (min, max) = (data.entry.min, data.entry.max);
-    let within = set.within(min, max);
-    if within.len() <= MEMBERS_COMPARED {
+    if let Some(within) = set.few_within(min, max, MEMBERS_COMPARED) {
         let among = *mask;
         *mask = Mask::none();
         for value in within {
@@ -153,16 +161,31 @@ fn code_set(
         }
         return false;
     }
-    // With NULLs and a least value of 0 the base wraps around; such a block is unpacked.
-    if data.base <= min && max - data.base < WINDOW_BITS {
-        let bits = (max - data.base) as usize + 1;
-        set.window(data.base, bits, &mut scratch.window);
-        data.codes_in(kernels, &scratch.window, mask);
-        return false;
+    // With NULLs and a least value of 0 the base wraps around.
+    let codes = (data.base <= min).then(|| max - data.base);
+    let window_codes = match bitmap {
+        Some(_) => WINDOW_CODES_IN_REGISTERS,
+        None => WINDOW_CODES,
+    };
+    match (bitmap, codes) {
+        (_, Some(last)) if last < window_codes => {
+            set.window(data.base, last as usize + 1, &mut scratch.window);
+            data.codes_in(kernels, &scratch.window, mask);
+            false
+        }
+        (Some(bitmap), _) => {
+            match bitmap.codes(min, max, data.base) {
+                Some(bits) => data.codes_in_bits(kernels, bits, mask),
+                None => *mask = Mask::none(),
+            }
+            false
+        }
+        (None, _) => {
+            let codes = data.unpack(kernels, &mut scratch.codes);
+            set.retain_members(kernels, codes, data.base, mask);
+            true
+        }
     }
-    let codes = data.unpack(kernels, &mut scratch.codes);
-    set.retain_members(codes, data.base, mask);
-    true
 }
 
 /// On decoded ordinals.
@@ -182,10 +205,11 @@ fn ordinals(data: &BlockData<'_>, test: &Test, mask: &mut Mask, scratch: &mut Sc
         Test::Set {
             values: set,
             negated,
+            ..
         } => {
             if let ValueSet::Ordinals(set) = &**set {
                 let mut members = *mask;
-                set.retain_members(values, 0, &mut members);
+                set.retain_members(kernels, values, 0, &mut members);
                 match negated {
                     true => mask.and_not(&members),
                     false => *mask = members,

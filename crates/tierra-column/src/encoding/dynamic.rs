@@ -12,7 +12,7 @@
 //! value with 64 and 11.2 with 128, and unpacking costs the same within a tenth. Neighbours of one
 //! width are one packed run to the kernels: 64 values of any width end on a whole byte.
 
-use crate::bits::{BLOCK_LEN, MAX_WIDTH, packed_bytes, width_of};
+use crate::bits::{BLOCK_LEN, Kernels, MAX_WIDTH, Mask, packed_bytes, width_of};
 use crate::block::{OrdinalBlock, Summary};
 use crate::encoding::EncodeError;
 use crate::encoding::format::{BaseOf, BlockPlan, Format, Kind, Nulls, Plan, Target, Writer};
@@ -184,6 +184,26 @@ impl<'a> MiniBlocks<'a> {
             at += packed_bytes(run.rows, width);
             Some(run)
         })
+    }
+
+    /// The codes of the rows that `mask` selects, of which there are as many as places: touches the widths and the
+    /// lines of those codes.
+    #[inline(always)]
+    pub(crate) fn get_selected(self, mask: &Mask, out: &mut [u64]) {
+        let mut places = out.iter_mut();
+        let mut at = 0;
+        // A mini-block is a word of a mask.
+        for (&selected, &width) in mask.0.iter().zip(&self.widths) {
+            let mut rest = selected;
+            while rest != 0 {
+                let row = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                if let Some(place) = places.next() {
+                    *place = Kernels::get(&self.packed[at..], width, row);
+                }
+            }
+            at += MINI_LEN / 8 * usize::from(width);
+        }
     }
 
     /// The code in row `row`; touches the widths and the code's own line.

@@ -33,6 +33,7 @@ mod packed;
 pub(crate) mod plain;
 pub(crate) mod plain_strings;
 pub(crate) mod plain_wide;
+pub(crate) mod sketched;
 pub(crate) mod source;
 mod static_packing;
 pub(crate) mod validity;

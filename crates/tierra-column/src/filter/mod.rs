@@ -6,6 +6,7 @@
 //! unknown, so their filters leave `matches_null` off; nothing negates a filter afterwards.
 
 mod arrays;
+mod bitmap;
 mod ordinal_set;
 mod resolved;
 mod value_set;
@@ -14,6 +15,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 pub use arrays::evaluate;
+pub(crate) use bitmap::Bitmap;
 pub use ordinal_set::OrdinalSet;
 pub(crate) use resolved::{BytesRange, ResolvedFilter};
 pub use value_set::ValueSet;

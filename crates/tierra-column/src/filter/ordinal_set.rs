@@ -1,6 +1,7 @@
 //! Sets of ordinals: a bitmap where they lie close together, else hashed, behind a sieve.
 
-use crate::bits::Mask;
+use super::Bitmap;
+use crate::bits::{Kernels, Mask};
 
 /// A bitmap may spend this many bits on each value (a hashed value costs about as much).
 const BITMAP_BITS_PER_VALUE: u64 = 128;
@@ -21,8 +22,8 @@ pub struct OrdinalSet {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Members {
-    /// Bit `value - sorted[0]`.
-    Bitmap(Vec<u64>),
+    None,
+    Bitmap(Bitmap),
     /// Open addressing with linear probes; at most half full. `sorted[0]` marks a free slot and
     /// is compared apart.
     Hash {
@@ -36,40 +37,7 @@ impl OrdinalSet {
     pub(super) fn new(mut sorted: Vec<u64>) -> OrdinalSet {
         sorted.sort_unstable();
         sorted.dedup();
-        let (Some(&first), Some(&last)) = (sorted.first(), sorted.last()) else {
-            return OrdinalSet {
-                sorted,
-                members: Members::Bitmap(Vec::new()),
-            };
-        };
-        let span = last - first;
-        let budget =
-            BITMAP_BITS_MAX.min((sorted.len() as u64).saturating_mul(BITMAP_BITS_PER_VALUE));
-        let members = if span < budget {
-            let mut bitmap = vec![0; span as usize / 64 + 1];
-            for value in &sorted {
-                let bit = (value - first) as usize;
-                bitmap[bit / 64] |= 1 << (bit % 64);
-            }
-            Members::Bitmap(bitmap)
-        } else {
-            let slot_count = (sorted.len() * 2).next_power_of_two().max(4);
-            let shift = 64 - slot_count.trailing_zeros();
-            let mut slots = vec![first; slot_count];
-            for &value in &sorted[1..] {
-                let mut slot = hash(value, shift);
-                while slots[slot] != first {
-                    slot = (slot + 1) % slot_count;
-                }
-                slots[slot] = value;
-            }
-            let sieve = Sieve::new(&sorted);
-            Members::Hash {
-                slots,
-                shift,
-                sieve,
-            }
-        };
+        let members = Members::new(&sorted);
         OrdinalSet { sorted, members }
     }
 
@@ -86,20 +54,44 @@ impl OrdinalSet {
         self.sorted.get(from..to).unwrap_or(&[])
     }
 
+    /// The members between two ordinals, both included, if they are `most` at most.
+    pub(crate) fn few_within(&self, low: u64, high: u64, most: usize) -> Option<&[u64]> {
+        let from = self.sorted.partition_point(|&value| value < low);
+        let rest = &self.sorted[from..];
+        let count = rest
+            .iter()
+            .take(most + 1)
+            .take_while(|value| **value <= high)
+            .count();
+        (count <= most).then(|| &rest[..count])
+    }
+
+    /// Whether no, and whether every, ordinal between two is a member, both included; `low` is at most `high`.
+    pub(crate) fn none_or_all(&self, low: u64, high: u64) -> (bool, bool) {
+        let from = self.sorted.partition_point(|&value| value < low);
+        let rest = &self.sorted[from..];
+        let is_none = rest.first().is_none_or(|first| *first > high);
+        // Members differ: so many from `low` on end with `high` only if none is missing between.
+        let last = usize::try_from(high - low).ok();
+        let is_all = last.and_then(|last| rest.get(last)) == Some(&high);
+        (is_none, is_all)
+    }
+
+    /// The members as a bitmap, where they are kept as one.
+    pub(crate) fn bitmap(&self) -> Option<&Bitmap> {
+        match &self.members {
+            Members::Bitmap(bitmap) => Some(bitmap),
+            Members::None | Members::Hash { .. } => None,
+        }
+    }
+
     /// Whether `value` is a member.
     #[inline]
     pub fn contains(&self, value: u64) -> bool {
-        let Some(&first) = self.sorted.first() else {
-            return false;
-        };
-        match &self.members {
-            Members::Bitmap(bitmap) => {
-                let bit = value.wrapping_sub(first);
-                bitmap
-                    .get((bit / 64) as usize)
-                    .is_some_and(|word| word >> (bit % 64) & 1 == 1)
-            }
-            Members::Hash { slots, shift, .. } => {
+        match (&self.members, self.sorted.first()) {
+            (Members::None, _) | (_, None) => false,
+            (Members::Bitmap(bitmap), _) => bitmap.contains(value),
+            (Members::Hash { slots, shift, .. }, Some(&first)) => {
                 if value == first {
                     return true;
                 }
@@ -116,30 +108,29 @@ impl OrdinalSet {
         }
     }
 
-    /// Keeps the rows of `mask` whose value, `offset` more than in `values`, is a member. Bits are read without
-    /// a branch, which would be unpredictable; what passes the sieve is looked up.
-    pub(crate) fn retain_members(&self, values: &[u64], offset: u64, mask: &mut Mask) {
-        let Some(&first) = self.sorted.first() else {
-            *mask = Mask::none();
-            return;
-        };
-        for (word, values) in mask.0.iter_mut().zip(values.chunks(64)) {
-            let is_dense = word.count_ones() > ROWS_PROBED;
-            match &self.members {
-                Members::Bitmap(bitmap) if is_dense => {
-                    let offset = offset.wrapping_sub(first);
-                    *word &= found(values, |value| {
-                        let bit = value.wrapping_add(offset);
-                        let word = bitmap.get((bit / 64) as usize).copied();
-                        word.unwrap_or(0) >> (bit % 64)
-                    });
-                    continue;
-                }
-                Members::Hash { sieve, .. } if is_dense => {
-                    *word &= found(values, |value| sieve.bit(value.wrapping_add(offset)));
-                }
-                _ => {}
+    /// Keeps the rows of `mask` whose value, `offset` more than in `values` (modulo 2^64), is a member.
+    pub(crate) fn retain_members(
+        &self,
+        kernels: Kernels,
+        values: &[u64],
+        offset: u64,
+        mask: &mut Mask,
+    ) {
+        match &self.members {
+            Members::None => *mask = Mask::none(),
+            Members::Bitmap(bitmap) => match bitmap.codes(u64::MIN, u64::MAX, offset) {
+                Some(bits) => kernels.select_in_bits_u64(values, bits, mask),
+                None => *mask = Mask::none(),
+            },
+            Members::Hash { sieve, .. } => {
+                kernels.compiled(|| sieve.retain(values, offset, mask));
+                self.retain_one_by_one(values, offset, mask);
             }
+        }
+    }
+
+    fn retain_one_by_one(&self, values: &[u64], offset: u64, mask: &mut Mask) {
+        for (word, values) in mask.0.iter_mut().zip(values.chunks(64)) {
             let mut rest = *word;
             while rest != 0 {
                 let row = rest.trailing_zeros() as usize;
@@ -150,41 +141,54 @@ impl OrdinalSet {
         }
     }
 
-    /// The set as a bitmap of `bits` bits that starts at ordinal `low`, which the caller knows to
-    /// be no greater than any member in reach; written over `out`.
+    /// The set as a bitmap of `bits` bits that starts at ordinal `low`, written over `out`.
     pub(crate) fn window(&self, low: u64, bits: usize, out: &mut Vec<u64>) {
-        let words = bits.div_ceil(64);
+        if let Members::Bitmap(bitmap) = &self.members {
+            bitmap.window(low, bits, out);
+            return;
+        }
         out.clear();
-        match (&self.members, self.sorted.first()) {
-            // Shift the bitmap word by word.
-            (Members::Bitmap(bitmap), Some(&first)) if low >= first => {
-                let start = low - first;
-                let shift = (start % 64) as u32;
-                let at = usize::try_from(start / 64).unwrap_or(usize::MAX);
-                let word = |i: usize| bitmap.get(at.saturating_add(i)).copied().unwrap_or(0);
-                out.extend((0..words).map(|i| {
-                    let carried = if shift == 0 {
-                        0
-                    } else {
-                        word(i + 1) << (64 - shift)
-                    };
-                    word(i) >> shift | carried
-                }));
+        out.resize(bits.div_ceil(64), 0);
+        let high = low.saturating_add(bits as u64 - u64::from(bits > 0));
+        for value in self.within(low, high) {
+            let bit = (value - low) as usize;
+            out[bit / 64] |= 1 << (bit % 64);
+        }
+    }
+}
+
+impl Members {
+    fn new(sorted: &[u64]) -> Members {
+        let (Some(&first), Some(&last)) = (sorted.first(), sorted.last()) else {
+            return Members::None;
+        };
+        let budget =
+            BITMAP_BITS_MAX.min((sorted.len() as u64).saturating_mul(BITMAP_BITS_PER_VALUE));
+        if last - first < budget
+            && let Some(bitmap) = Bitmap::new(sorted)
+        {
+            return Members::Bitmap(bitmap);
+        }
+        let slot_count = (sorted.len() * 2).next_power_of_two().max(4);
+        let shift = 64 - slot_count.trailing_zeros();
+        let mut slots = vec![first; slot_count];
+        for &value in &sorted[1..] {
+            let mut slot = hash(value, shift);
+            while slots[slot] != first {
+                slot = (slot + 1) % slot_count;
             }
-            _ => {
-                out.resize(words, 0);
-                let high = low.saturating_add(bits as u64 - u64::from(bits > 0));
-                for value in self.within(low, high) {
-                    let bit = (value - low) as usize;
-                    out[bit / 64] |= 1 << (bit % 64);
-                }
-            }
+            slots[slot] = value;
+        }
+        Members::Hash {
+            slots,
+            shift,
+            sieve: Sieve::new(sorted),
         }
     }
 }
 
 /// For each of 64 values at most, the lowest bit of what `bit` says.
-#[inline]
+#[inline(always)]
 fn found(values: &[u64], bit: impl Fn(u64) -> u64) -> u64 {
     let bits = values.iter().enumerate();
     bits.fold(0, |found, (row, value)| found | (bit(*value) & 1) << row)
@@ -214,8 +218,19 @@ impl Sieve {
         sieve
     }
 
+    /// Keeps the rows of `mask` whose value, `offset` more than in `values`, may be a member. Bits are read
+    /// without a branch, which would be unpredictable.
+    #[inline(always)]
+    fn retain(&self, values: &[u64], offset: u64, mask: &mut Mask) {
+        for (word, values) in mask.0.iter_mut().zip(values.chunks(64)) {
+            if word.count_ones() > ROWS_PROBED {
+                *word &= found(values, |value| self.bit(value.wrapping_add(offset)));
+            }
+        }
+    }
+
     /// The lowest bit is set for every member.
-    #[inline]
+    #[inline(always)]
     fn bit(&self, value: u64) -> u64 {
         let bit = hash(value, self.shift);
         self.words[bit / 64] >> (bit % 64)
@@ -223,7 +238,7 @@ impl Sieve {
 }
 
 /// Multiplicative hashing: the high bits of the product are well mixed.
-#[inline]
+#[inline(always)]
 fn hash(value: u64, shift: u32) -> usize {
     (value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
@@ -231,6 +246,7 @@ fn hash(value: u64, shift: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bits::Level;
     use proptest::prelude::*;
 
     fn any_values() -> impl Strategy<Value = Vec<u64>> {
@@ -252,6 +268,15 @@ mod tests {
                 prop_assert!(set.contains(value));
                 let next = value.wrapping_add(1);
                 prop_assert_eq!(set.contains(next), values.contains(&next));
+            }
+            let high = low + bits as u64 - 1;
+            let within: Vec<u64> = (low..=high).filter(|value| values.contains(value)).collect();
+            prop_assert_eq!(set.within(low, high), &within);
+            let (none, all) = (within.is_empty(), within.len() == bits);
+            prop_assert_eq!(set.none_or_all(low, high), (none, all));
+            for most in [0, within.len().saturating_sub(1), within.len(), 99] {
+                let few = (within.len() <= most).then_some(&within[..]);
+                prop_assert_eq!(set.few_within(low, high, most), few);
             }
             let mut window = vec![7];
             set.window(low, bits, &mut window);
@@ -275,12 +300,16 @@ mod tests {
             for (word, among) in mask.0.iter_mut().zip(among) {
                 *word &= if among % 2 == 0 { among } else { 1 << (among >> 58) };
             }
-            let before = mask;
             let stored: Vec<u64> = values.iter().map(|value| value.wrapping_sub(offset)).collect();
-            OrdinalSet::new(members.clone()).retain_members(&stored, offset, &mut mask);
-            let row = |row: &usize| before.0[row / 64] >> (row % 64) & 1 == 1;
+            let row = |row: &usize| mask.0[row / 64] >> (row % 64) & 1 == 1;
             let expected = (0..values.len()).filter(row).filter(|row| members.contains(&values[*row]));
-            prop_assert!(mask.iter().eq(expected));
+            let expected: Vec<usize> = expected.collect();
+            let set = OrdinalSet::new(members.clone());
+            for kernels in Level::available().filter_map(Kernels::at) {
+                let mut kept = mask;
+                set.retain_members(kernels, &stored, offset, &mut kept);
+                prop_assert!(kept.iter().eq(expected.iter().copied()), "{}", kernels.level());
+            }
         }
     }
 

@@ -55,7 +55,7 @@ enum Codes<'s> {
     Wide(&'s [u64]),
 }
 
-/// Below one selected row in this many, rows are read one by one.
+/// Below one selected row in this many, mini-blocks and NULLs are read one by one.
 const ROWS_PER_LOOKUP: usize = 24;
 
 impl ColumnReader {
@@ -99,7 +99,7 @@ impl ColumnReader {
         let data = chunk.block(block)?;
         let mut mask = *mask;
         mask.and(&Mask::first(data.rows));
-        let count = mask.count();
+        let count = scratch.kernels.count(&mask);
         if count == 0 {
             return Ok(());
         }
@@ -353,15 +353,7 @@ fn selected_codes<'s>(
 ) -> Codes<'s> {
     let kernels = scratch.kernels;
     let all = count == data.rows;
-    let few = count * ROWS_PER_LOOKUP < data.rows;
     match data.payload {
-        Payload::Packed(run) if few => {
-            let out = &mut scratch.selected[..count];
-            for (code, row) in out.iter_mut().zip(mask) {
-                *code = Kernels::get(run.packed, run.width, row);
-            }
-            Codes::Wide(out)
-        }
         Payload::Packed(run) if run.width <= 32 => {
             let out = &mut scratch.narrow[..];
             if all {
@@ -371,12 +363,14 @@ fn selected_codes<'s>(
             }
             Codes::Narrow(&out[..count])
         }
-        Payload::MiniBlocks(minis) if few => {
+        Payload::Packed(run) if !all => {
+            let out = &mut scratch.selected[..];
+            kernels.unpack_selected_u64(run.packed, run.width, run.rows, mask, out);
+            Codes::Wide(&out[..count])
+        }
+        Payload::MiniBlocks(minis) if count * ROWS_PER_LOOKUP < data.rows => {
             let out = &mut scratch.selected[..count];
-            for (code, row) in out.iter_mut().zip(mask) {
-                let run = minis.run_of(row);
-                *code = Kernels::get(run.packed, run.width, row - run.first_row);
-            }
+            kernels.compiled(|| minis.get_selected(mask, out));
             Codes::Wide(out)
         }
         Payload::Packed(_)
@@ -410,12 +404,7 @@ fn dictionary_codes(
         ));
     };
     let (kernels, codes) = (scratch.kernels, &mut scratch.narrow);
-    if count * ROWS_PER_LOOKUP < data.rows {
-        for (out, row) in codes.iter_mut().zip(mask) {
-            let code = Kernels::get(run.packed, run.width, row);
-            *out = u32::try_from(code).map_err(|_| beyond(code, len))?;
-        }
-    } else if count == data.rows {
+    if count == data.rows {
         kernels.unpack_u32(run.packed, run.width, &mut codes[..count]);
     } else {
         kernels.unpack_selected_u32(run.packed, run.width, run.rows, mask, &mut codes[..]);

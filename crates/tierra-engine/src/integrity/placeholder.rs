@@ -79,7 +79,7 @@ mod tests {
             let bytes = chunk(rows);
             let chunk = Chunk::open(&bytes, PLACEHOLDER_TYPE).unwrap();
             assert_eq!((chunk.rows(), chunk.null_count()), (rows, rows));
-            let most = Chunk::header_bytes_of(rows) + rows.div_ceil(1024) * 64 + 64;
+            let most = Chunk::header_bytes_max(rows) + rows.div_ceil(1024) * 64 + 64;
             assert!(bytes.len() <= most, "{} of {most}", bytes.len());
         }
     }

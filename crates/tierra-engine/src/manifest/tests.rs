@@ -245,7 +245,7 @@ fn what_is_unknown_is_refused_by_name() {
         Manifest::decode(&bytes).unwrap_err().to_string()
     };
     let commit = 77_u64.to_le_bytes();
-    // The second chunk of the first segment: column id, type, replicas, encoding, extent, offset, bytes, sketch.
+    // The second chunk of the first segment: column id, type, replicas, encoding, extent, offset, bytes.
     let chunk = [0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 0, 0, 0, 128];
     // The first segment: id, rows, two extents, deleted rows.
     let segment = [[1, 0, 0, 0], [0, 0, 16, 0], [2, 0, 0, 0]].concat();
@@ -266,10 +266,6 @@ fn what_is_unknown_is_refused_by_name() {
         (
             refused(&chunk, 4, 3),
             "was written as BIGINT before the column became INTEGER",
-        ),
-        (
-            refused(&chunk, 29, 1),
-            "a sketch of distinct values of kind 1",
         ),
     ] {
         assert!(

@@ -2,14 +2,16 @@
 //!
 //! Copied when the segment is opened, and verified by the checksums in the copies. From then on no header is read in far memory:
 //! finding a block costs no far miss, a damaged header misleads no query, and a header that is damaged or lost, even in all
-//! copies, is repaired from here. They take 128 bytes per chunk and 32 per block, and no budget limits them.
+//! copies, is repaired from here. They take 128 bytes per chunk, 32 per block, and
+//! 1,024 for the sketch of a chunk's distinct values; no budget limits them.
 //!
 //! Invariant: the headers are those that were written, as long as the segment's chunks are open.
 
 use arrow::buffer::MutableBuffer;
 use tierra_column::Chunk;
 
-/// Of all columns, one after the other: chunks with the same number of rows have headers of the same length, in whole lines.
+/// Of all columns, one after the other. Chunks with the same number of rows get the same room, in whole lines; behind the header of one
+/// without a sketch follow bytes of its blocks.
 pub(crate) struct ChunkHeaders {
     /// Aligned to a line, so that no entry of a directory straddles one.
     bytes: MutableBuffer,
@@ -20,7 +22,7 @@ impl ChunkHeaders {
     /// Copies the headers of these chunks, which have this many rows. A chunk too short for a header is padded with zeros, so
     /// that opening it fails.
     pub(crate) fn read<'a>(rows: usize, chunks: impl ExactSizeIterator<Item = &'a [u8]>) -> Self {
-        let bytes_each = Chunk::header_bytes_of(rows);
+        let bytes_each = Chunk::header_bytes_max(rows);
         let mut bytes = MutableBuffer::with_capacity(bytes_each * chunks.len());
         for (column, chunk) in chunks.enumerate() {
             bytes.extend_from_slice(&chunk[..chunk.len().min(bytes_each)]);
@@ -46,10 +48,10 @@ mod tests {
 
     #[test]
     fn each_column_has_its_own_on_lines_of_its_own() {
-        let long = vec![7; 1000];
+        let long = vec![7; 5000];
         let short = vec![9; 130];
         let chunk_headers = ChunkHeaders::read(2000, [&long[..], &short, &long].into_iter());
-        let bytes_each = Chunk::header_bytes_of(2000);
+        let bytes_each = Chunk::header_bytes_max(2000);
         assert_eq!(chunk_headers.len_bytes() as usize, 3 * bytes_each);
         for (column, chunk) in [&long, &short, &long].into_iter().enumerate() {
             let head = chunk_headers.of(column);

@@ -2,8 +2,10 @@
 //!
 //! Invariant: immutable, and its bytes stay allocated as long as it lives. Making and cloning one costs a reference count.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use arrow::array::Array;
 use tierra_column::{Dictionary, Encoding};
 
 use crate::index::inverted::InvertedPart;
@@ -99,7 +101,7 @@ impl Snapshot {
         self.version.segments.iter().map(of).sum()
     }
 
-    /// Bounds, NULLs and an upper bound of the distinct values of a column. Reads only chunk headers, and the tail once.
+    /// Bounds and NULLs of a column. Reads only chunk headers, and the tail once.
     ///
     /// # Panics
     /// If there is no such column.
@@ -124,10 +126,43 @@ impl Snapshot {
         if !bounds_known {
             (statistics.min, statistics.max) = (None, None);
         }
-        statistics.distinct = self
-            .coded_dictionary(column)
-            .map(|dictionary| dictionary.len() as u64);
         statistics
+    }
+
+    /// About how many distinct values a column has: those of its dictionary, or what the sketches of its chunks and of the
+    /// tail say together. Chunks and batches too small for a sketch are taken to be as the others; where there are no others, each
+    /// of their values may be one of its own. `None` without values. Reads only chunk headers, and the tail once.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn distinct_values(&self, column: usize) -> Option<u64> {
+        let sealed = self.version.segments.distinct(column);
+        let ty = self.table.spec().columns[column].ty;
+        let mut all = sealed.map_or_else(Cow::default, Cow::Borrowed);
+        for batch in self.version.tail.batches() {
+            let rows = batch.rows.column(column);
+            let values = (rows.len() - rows.null_count()) as u64;
+            let all = all.to_mut();
+            match batch.distinct_sketch(column, ty) {
+                Some(sketch) => {
+                    all.sketch.merge(sketch);
+                    all.sketched += values;
+                }
+                None => all.others += values,
+            }
+        }
+        if let Cow::Owned(all) = &mut all {
+            all.estimate = all.sketch.estimate();
+        }
+        let dictionary = self.version.dictionaries[column].as_ref();
+        let coded = dictionary.filter(|_| all.has_codes);
+        let coded = coded.map(|dictionary| dictionary.len() as u64);
+        let sketched = (all.sketched > 0).then(|| {
+            let times = 1.0 + all.others as f64 / all.sketched as f64;
+            (all.estimate as f64 * times) as u64
+        });
+        let others = (all.others > 0).then_some(all.others);
+        coded.max(sketched).or(others)
     }
 
     /// The column's dictionary, if every row of the snapshot is stored as one of its codes. Only then may a

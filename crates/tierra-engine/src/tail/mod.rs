@@ -17,6 +17,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
+use tierra_column::{DistinctSketch, LogicalType};
 
 pub(crate) use log::{Commit, TailLog};
 pub(crate) use payload::{decode, encode};
@@ -38,11 +39,15 @@ pub(crate) struct TailBatch {
     /// Position of its first row in the tail.
     pub(crate) first_row: u32,
     statistics: OnceLock<Vec<ColumnStatistics>>,
+    /// By column.
+    sketches: Box<[OnceLock<Option<DistinctSketch>>]>,
 }
 
 impl TailBatch {
     fn new(rows: RecordBatch, first_row: u32) -> Arc<Self> {
+        let sketches = std::iter::repeat_with(OnceLock::new);
         Arc::new(Self {
+            sketches: sketches.take(rows.num_columns()).collect(),
             rows,
             first_row,
             statistics: OnceLock::new(),
@@ -58,6 +63,17 @@ impl TailBatch {
                 .map(ColumnStatistics::of_array)
                 .collect()
         })
+    }
+
+    /// The sketch of a column's distinct values; computed once, if anybody asks. `None` where a chunk of so few rows would
+    /// have none.
+    pub(crate) fn distinct_sketch(
+        &self,
+        column: usize,
+        ty: LogicalType,
+    ) -> Option<&DistinctSketch> {
+        let sketch = || DistinctSketch::of_column(ty, self.rows.column(column));
+        self.sketches[column].get_or_init(sketch).as_ref()
     }
 }
 

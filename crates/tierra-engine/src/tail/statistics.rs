@@ -21,8 +21,6 @@ pub struct ColumnStatistics {
     pub null_count: u64,
     /// Whether some rows are unreadable and nothing is known of them: the NULLs are those of the others.
     pub lacks_rows: bool,
-    /// Upper bound of the distinct values; known if the column has a dictionary.
-    pub distinct: Option<u64>,
 }
 
 impl ColumnStatistics {
@@ -80,7 +78,6 @@ impl ColumnStatistics {
             min,
             max,
             null_count: values.null_count() as u64,
-            distinct: None,
         }
     }
 

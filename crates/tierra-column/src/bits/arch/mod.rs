@@ -10,7 +10,9 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-pub(super) use generic::{Kernel, MinMax, SelectBetween, SelectIn, Sum, UnpackAll, UnpackSelected};
+pub(super) use generic::{
+    Kernel, MinMax, SelectBetween, SelectIn, Sum, UnpackAll, UnpackFew, UnpackSelected,
+};
 
 use super::{
     level::{Available, Level},
@@ -43,6 +45,16 @@ pub(super) fn on_codes<K: Kernel>(level: Available, block: Block<'_>, kernel: K)
         Level::Avx2 => unsafe { x86_64::avx2::on_codes(block, kernel) },
         _ => scalar::on_codes(block, kernel),
     }
+}
+
+/// Runs a kernel on packed codes, one code at a time, compiled for the level.
+#[inline]
+pub(super) fn on_single_codes<K: Kernel>(
+    level: Available,
+    block: Block<'_>,
+    kernel: K,
+) -> K::Output {
+    compiled(level, || scalar::on_codes(block, kernel))
 }
 
 /// Runs a kernel on unpacked 32-bit values.

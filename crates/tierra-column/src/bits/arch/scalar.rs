@@ -2,6 +2,7 @@
 
 use super::generic::{Codes, Kernel};
 use crate::bits::{
+    CodeBits,
     packing::{Block, max_code},
     vector::{Unpack, Unpacked, Vector},
 };
@@ -141,6 +142,16 @@ impl<T: Lane> Vector for One<T> {
             .and_then(|word| bitmap.get(word));
         word.map_or(0, |word| word >> (code % 64) & 1)
     }
+
+    #[inline(always)]
+    unsafe fn in_bits(self, bits: &CodeBits<'_>) -> u64 {
+        let from_first = self.0.into().wrapping_sub(bits.first_code());
+        if from_first > bits.span() {
+            return 0;
+        }
+        let bit = from_first + bits.first_bit();
+        bits.words()[(bit / 64) as usize] >> (bit % 64) & 1
+    }
 }
 
 /// Codes of any width: a 64-bit window from the code's first byte, and the ninth byte for the
@@ -191,6 +202,7 @@ pub(super) unsafe fn window<const NINTH_BYTE: bool>(packed: *const u8, bit: usiz
     }
 }
 
+#[inline(always)]
 pub(super) fn on_codes<K: Kernel>(block: Block<'_>, kernel: K) -> K::Output {
     let width = block.width();
     // SAFETY: these vectors need no CPU features.

@@ -59,8 +59,6 @@ pub(super) fn encode_table(out: &mut Encoder, table: &TableEntry) {
             out.u32(chunk.extent);
             out.u64(chunk.offset);
             out.u64(chunk.len_bytes);
-            // A sketch of distinct values.
-            out.none();
         }
     }
     out.count(table.parts.len());
@@ -241,14 +239,12 @@ fn decode_chunk(
             "a chunk of column {name:?} has an encoding that {ty} cannot have"
         ))
     })?;
-    let place = ChunkPlace {
+    Ok(ChunkPlace {
         extent: input.u32()?,
         offset: input.u64()?,
         len_bytes: input.u64()?,
         encoding,
-    };
-    input.none("a sketch of distinct values")?;
-    Ok(place)
+    })
 }
 
 /// Parts of indexes that the columns have, in the generations of their dictionaries, covering segments of the table, each at most

@@ -4,7 +4,7 @@
 
 use super::{Codes, Kernel};
 use crate::bits::{
-    Mask,
+    CodeBits, Mask,
     vector::{Unpack, Vector},
 };
 
@@ -93,9 +93,9 @@ impl Kernel for SelectBetween<'_> {
     }
 }
 
-/// Keeps the rows whose code's bit is set in a bitmap; codes beyond the bitmap are not in it.
+/// Keeps the rows whose code's bit is set; codes outside the stretch are dropped.
 pub(in crate::bits) struct SelectIn<'a> {
-    pub(in crate::bits) bitmap: &'a [u64],
+    pub(in crate::bits) bits: CodeBits<'a>,
     /// Every code is below it.
     pub(in crate::bits) code_limit: u64,
     pub(in crate::bits) mask: &'a mut Mask,
@@ -121,6 +121,16 @@ impl<V: Vector> Predicate<V> for InBitmap<'_> {
     }
 }
 
+struct InBits<'a>(CodeBits<'a>);
+
+impl<V: Vector> Predicate<V> for InBits<'_> {
+    #[inline(always)]
+    unsafe fn test(&self, codes: V) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { codes.in_bits(&self.0) }
+    }
+}
+
 impl Kernel for SelectIn<'_> {
     type Output = ();
 
@@ -128,14 +138,14 @@ impl Kernel for SelectIn<'_> {
     unsafe fn run<U: Unpack>(self, codes: Codes<'_, U>) {
         // SAFETY: the caller's promise; a small set is used only where every code is inside it.
         unsafe {
-            if self.code_limit <= U::Vector::SMALL_SET_BITS as u64 {
-                select(
+            match self.bits.whole_bitmap(self.code_limit) {
+                Some(bitmap) if self.code_limit <= U::Vector::SMALL_SET_BITS as u64 => select(
                     codes,
                     self.mask,
-                    InSmall::<U::Vector>(U::Vector::small_set(self.bitmap)),
-                );
-            } else {
-                select(codes, self.mask, InBitmap(self.bitmap));
+                    InSmall::<U::Vector>(U::Vector::small_set(bitmap)),
+                ),
+                Some(bitmap) => select(codes, self.mask, InBitmap(bitmap)),
+                None => select(codes, self.mask, InBits(self.bits)),
             }
         }
     }

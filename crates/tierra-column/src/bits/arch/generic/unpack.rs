@@ -66,6 +66,44 @@ impl<T: Target> Kernel for UnpackAll<'_, T> {
     }
 }
 
+/// Unpacks the selected codes one by one; returns how many there are. For few of them: the others are not looked at.
+pub(in crate::bits) struct UnpackFew<'a, T> {
+    pub(in crate::bits) mask: &'a Mask,
+    pub(in crate::bits) out: &'a mut [T],
+}
+
+impl<T: Target> Kernel for UnpackFew<'_, T> {
+    type Output = usize;
+
+    /// # Panics
+    /// If `out` is shorter than the number of selected rows.
+    #[inline(always)]
+    unsafe fn run<U: Unpack>(self, codes: Codes<'_, U>) -> usize {
+        const { assert!(Codes::<U>::LANES == 1) }
+        let mut selected = *self.mask;
+        selected.and(&Mask::first(codes.n));
+        let count = selected.count();
+        assert!(
+            count <= self.out.len(),
+            "{count} codes, {} places",
+            self.out.len()
+        );
+        let mut place = self.out.as_mut_ptr();
+        for (word, mut rest) in selected.0.into_iter().enumerate() {
+            while rest != 0 {
+                let row = word * 64 + rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                // SAFETY: the CPU by the caller's promise; the row exists, and there is a place for each.
+                unsafe {
+                    T::store(codes.group(row), place);
+                    place = place.add(1);
+                }
+            }
+        }
+        count
+    }
+}
+
 /// Unpacks the selected codes; returns how many there are.
 pub(in crate::bits) struct UnpackSelected<'a, T> {
     pub(in crate::bits) mask: &'a Mask,

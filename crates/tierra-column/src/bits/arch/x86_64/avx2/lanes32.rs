@@ -1,6 +1,6 @@
 //! 8 lanes of 32 bits: codes of up to 25 bits, and unpacked values.
 
-use crate::bits::vector::Vector;
+use crate::bits::{CodeBits, vector::Vector};
 use std::arch::x86_64::*;
 
 /// Eight lanes.
@@ -37,6 +37,25 @@ impl Lanes32 {
         unsafe fn low_bits(lanes: __m256i) -> u64 {
             let signs = _mm256_castsi256_ps(_mm256_slli_epi32::<31>(lanes));
             u64::from(_mm256_movemask_ps(signs) as u32)
+        }
+
+        /// One bit per lane: is it `present` (all bits set), and its bit set in `bitmap`?
+        ///
+        /// # Safety
+        /// The CPU has the level, and the bitmap the bits of the lanes that are present.
+        unsafe fn is_set(self, bitmap: &[u64], present: __m256i) -> u64 {
+            // SAFETY: only the 32-bit words of the bits that the bitmap has are read.
+            let words = unsafe {
+                _mm256_mask_i32gather_epi32::<4>(
+                    _mm256_setzero_si256(),
+                    bitmap.as_ptr().cast(),
+                    _mm256_srli_epi32::<5>(self.0),
+                    present,
+                )
+            };
+            let bit = _mm256_and_si256(self.0, _mm256_set1_epi32(31));
+            // SAFETY: the caller's promise.
+            unsafe { Self::low_bits(_mm256_srlv_epi32(words, bit)) }
         }
 
         unsafe fn to_array(self) -> [u32; 8] {
@@ -159,18 +178,17 @@ impl Vector for Lanes32 {
             };
             let last = _mm256_set1_epi32(u32::try_from(last).unwrap_or(u32::MAX) as i32);
             let present = _mm256_cmpeq_epi32(_mm256_min_epu32(self.0, last), self.0);
-            // SAFETY: only the 32-bit words of codes inside the bitmap are read.
-            let words = unsafe {
-                _mm256_mask_i32gather_epi32::<4>(
-                    _mm256_setzero_si256(),
-                    bitmap.as_ptr().cast(),
-                    _mm256_srli_epi32::<5>(self.0),
-                    present,
-                )
-            };
-            let bit = _mm256_and_si256(self.0, _mm256_set1_epi32(31));
-            // SAFETY: the caller's promise.
-            unsafe { Self::low_bits(_mm256_srlv_epi32(words, bit)) }
+            // SAFETY: the bitmap has the bits up to the last.
+            unsafe { self.is_set(bitmap, present) }
+        }
+
+        unsafe fn in_bits(self, bits: &CodeBits<'_>) -> u64 {
+            let from_first = _mm256_sub_epi32(self.0, _mm256_set1_epi32(bits.first_code() as i32));
+            let span = _mm256_set1_epi32(bits.span() as i32);
+            let present = _mm256_cmpeq_epi32(_mm256_min_epu32(from_first, span), from_first);
+            let bit = _mm256_add_epi32(from_first, _mm256_set1_epi32(bits.first_bit() as i32));
+            // SAFETY: the bits of the codes in the stretch lie in its words.
+            unsafe { Self(bit).is_set(bits.words(), present) }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! 4 lanes of 64 bits: codes of more than 25 bits, and unpacked values.
 
-use crate::bits::vector::Vector;
+use crate::bits::{CodeBits, vector::Vector};
 use std::arch::x86_64::*;
 
 /// Four lanes.
@@ -38,6 +38,25 @@ impl Lanes64 {
         unsafe fn greater(self, other: Self) -> __m256i {
             let sign = _mm256_set1_epi64x(i64::MIN);
             _mm256_cmpgt_epi64(_mm256_xor_si256(self.0, sign), _mm256_xor_si256(other.0, sign))
+        }
+
+        /// One bit per lane: is it `present` (all bits set), and its bit set in `bitmap`?
+        ///
+        /// # Safety
+        /// The CPU has the level, and the bitmap the bits of the lanes that are present.
+        unsafe fn is_set(self, bitmap: &[u64], present: __m256i) -> u64 {
+            // SAFETY: only the words of the bits that the bitmap has are read.
+            let words = unsafe {
+                _mm256_mask_i64gather_epi64::<8>(
+                    _mm256_setzero_si256(),
+                    bitmap.as_ptr().cast(),
+                    _mm256_srli_epi64::<6>(self.0),
+                    present,
+                )
+            };
+            let bit = _mm256_and_si256(self.0, _mm256_set1_epi64x(63));
+            let signs = _mm256_slli_epi64::<63>(_mm256_srlv_epi64(words, bit));
+            u64::from(_mm256_movemask_pd(_mm256_castsi256_pd(signs)) as u32)
         }
 
         unsafe fn to_array(self) -> [u64; 4] {
@@ -146,19 +165,21 @@ impl Vector for Lanes64 {
         }
 
         unsafe fn in_bitmap(self, bitmap: &[u64]) -> u64 {
-            let len_bits = _mm256_set1_epi64x(bitmap.len() as i64 * 64);
-            // SAFETY: the CPU has the level; only the words of codes inside the bitmap are read.
-            let words = unsafe {
-                _mm256_mask_i64gather_epi64::<8>(
-                    _mm256_setzero_si256(),
-                    bitmap.as_ptr().cast(),
-                    _mm256_srli_epi64::<6>(self.0),
-                    Self(len_bits).greater(self),
-                )
-            };
-            let bit = _mm256_and_si256(self.0, _mm256_set1_epi64x(63));
-            let signs = _mm256_slli_epi64::<63>(_mm256_srlv_epi64(words, bit));
-            u64::from(_mm256_movemask_pd(_mm256_castsi256_pd(signs)) as u32)
+            let len_bits = Self(_mm256_set1_epi64x(bitmap.len() as i64 * 64));
+            // SAFETY: the bitmap has the bits below its length.
+            unsafe { self.is_set(bitmap, len_bits.greater(self)) }
+        }
+
+        unsafe fn in_bits(self, bits: &CodeBits<'_>) -> u64 {
+            let from_first = _mm256_sub_epi64(self.0, _mm256_set1_epi64x(bits.first_code() as i64));
+            let bit = _mm256_add_epi64(from_first, _mm256_set1_epi64x(bits.first_bit() as i64));
+            let span = Self(_mm256_set1_epi64x(bits.span() as i64));
+            // SAFETY: the bits of the codes in the stretch lie in its words.
+            unsafe {
+                let absent = Self(from_first).greater(span);
+                let present = _mm256_xor_si256(absent, _mm256_set1_epi64x(-1));
+                Self(bit).is_set(bits.words(), present)
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! 32 lanes of 16 bits: codes of 9 to 16 bits.
 
 use super::Lanes;
-use crate::bits::{mask::first_bits, vector::Vector};
+use crate::bits::{CodeBits, mask::first_bits, vector::Vector};
 use std::arch::x86_64::*;
 
 /// A bitmap of 4,096 bits.
@@ -154,6 +154,14 @@ impl Vector for Lanes<u16> {
             unsafe {
                 let [low, high] = self.widened();
                 low.in_bitmap(bitmap) | high.in_bitmap(bitmap) << 16
+            }
+        }
+
+        unsafe fn in_bits(self, bits: &CodeBits<'_>) -> u64 {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let [low, high] = self.widened();
+                low.in_bits(bits) | high.in_bits(bits) << 16
             }
         }
     }

@@ -1,8 +1,31 @@
 //! 16 lanes of 32 bits: codes of 17 to 32 bits, and unpacked values.
 
 use super::Lanes;
-use crate::bits::{mask::first_bits, vector::Vector};
+use crate::bits::{CodeBits, mask::first_bits, vector::Vector};
 use std::arch::x86_64::*;
+
+impl Lanes<u32> {
+    super::avx512! {
+        /// One bit per lane: is it `present`, and its bit set in `bitmap`?
+        ///
+        /// # Safety
+        /// The CPU has the level, and the bitmap the bits of the lanes that are present.
+        unsafe fn is_set(self, bitmap: &[u64], present: __mmask16) -> u64 {
+            // SAFETY: only the 32-bit words of the bits that the bitmap has are read.
+            let words = unsafe {
+                _mm512_mask_i32gather_epi32::<4>(
+                    _mm512_setzero_si512(),
+                    present,
+                    _mm512_srli_epi32::<5>(self.0),
+                    bitmap.as_ptr().cast(),
+                )
+            };
+            // A rotation takes the lane modulo 32.
+            let bits = _mm512_rorv_epi32(words, self.0);
+            u64::from(_mm512_test_epi32_mask(bits, _mm512_set1_epi32(1)))
+        }
+    }
+}
 
 impl Vector for Lanes<u32> {
     const LANES: usize = 16;
@@ -96,18 +119,16 @@ impl Vector for Lanes<u32> {
             };
             let last = u32::try_from(last).unwrap_or(u32::MAX);
             let present = _mm512_cmple_epu32_mask(self.0, _mm512_set1_epi32(last as i32));
-            // SAFETY: only the 32-bit words of codes inside the bitmap are read.
-            let words = unsafe {
-                _mm512_mask_i32gather_epi32::<4>(
-                    _mm512_setzero_si512(),
-                    present,
-                    _mm512_srli_epi32::<5>(self.0),
-                    bitmap.as_ptr().cast(),
-                )
-            };
-            // A rotation takes the code modulo 32.
-            let bits = _mm512_rorv_epi32(words, self.0);
-            u64::from(_mm512_test_epi32_mask(bits, _mm512_set1_epi32(1)))
+            // SAFETY: the bitmap has the bits up to the last.
+            unsafe { self.is_set(bitmap, present) }
+        }
+
+        unsafe fn in_bits(self, bits: &CodeBits<'_>) -> u64 {
+            let from_first = _mm512_sub_epi32(self.0, _mm512_set1_epi32(bits.first_code() as i32));
+            let present = _mm512_cmple_epu32_mask(from_first, _mm512_set1_epi32(bits.span() as i32));
+            let bit = _mm512_add_epi32(from_first, _mm512_set1_epi32(bits.first_bit() as i32));
+            // SAFETY: the bits of the codes in the stretch lie in its words.
+            unsafe { Lanes::<u32>::new(bit).is_set(bits.words(), present) }
         }
     }
 }

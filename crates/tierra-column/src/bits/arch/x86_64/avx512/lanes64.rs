@@ -1,8 +1,31 @@
 //! 8 lanes of 64 bits: codes of 31 and of more than 32 bits, and unpacked values.
 
 use super::Lanes;
-use crate::bits::{mask::first_bits, vector::Vector};
+use crate::bits::{CodeBits, mask::first_bits, vector::Vector};
 use std::arch::x86_64::*;
+
+impl Lanes<u64> {
+    super::avx512! {
+        /// One bit per lane: is it `present`, and its bit set in `bitmap`?
+        ///
+        /// # Safety
+        /// The CPU has the level, and the bitmap the bits of the lanes that are present.
+        unsafe fn is_set(self, bitmap: &[u64], present: __mmask8) -> u64 {
+            // SAFETY: only the words of the bits that the bitmap has are read.
+            let words = unsafe {
+                _mm512_mask_i64gather_epi64::<8>(
+                    _mm512_setzero_si512(),
+                    present,
+                    _mm512_srli_epi64::<6>(self.0),
+                    bitmap.as_ptr().cast(),
+                )
+            };
+            // A rotation takes the lane modulo 64.
+            let bits = _mm512_rorv_epi64(words, self.0);
+            u64::from(_mm512_test_epi64_mask(bits, _mm512_set1_epi64(1)))
+        }
+    }
+}
 
 impl Vector for Lanes<u64> {
     const LANES: usize = 8;
@@ -90,18 +113,16 @@ impl Vector for Lanes<u64> {
         unsafe fn in_bitmap(self, bitmap: &[u64]) -> u64 {
             let len_bits = bitmap.len() as u64 * 64;
             let present = _mm512_cmplt_epu64_mask(self.0, _mm512_set1_epi64(len_bits as i64));
-            // SAFETY: only the words of codes inside the bitmap are read.
-            let words = unsafe {
-                _mm512_mask_i64gather_epi64::<8>(
-                    _mm512_setzero_si512(),
-                    present,
-                    _mm512_srli_epi64::<6>(self.0),
-                    bitmap.as_ptr().cast(),
-                )
-            };
-            // A rotation takes the code modulo 64.
-            let bits = _mm512_rorv_epi64(words, self.0);
-            u64::from(_mm512_test_epi64_mask(bits, _mm512_set1_epi64(1)))
+            // SAFETY: the bitmap has the bits below its length.
+            unsafe { self.is_set(bitmap, present) }
+        }
+
+        unsafe fn in_bits(self, bits: &CodeBits<'_>) -> u64 {
+            let from_first = _mm512_sub_epi64(self.0, _mm512_set1_epi64(bits.first_code() as i64));
+            let present = _mm512_cmple_epu64_mask(from_first, _mm512_set1_epi64(bits.span() as i64));
+            let bit = _mm512_add_epi64(from_first, _mm512_set1_epi64(bits.first_bit() as i64));
+            // SAFETY: the bits of the codes in the stretch lie in its words.
+            unsafe { Lanes::<u64>::new(bit).is_set(bits.words(), present) }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! 64 lanes of 8 bits: codes of up to 8 bits.
 
 use super::Lanes;
-use crate::bits::{mask::first_bits, vector::Vector};
+use crate::bits::{CodeBits, mask::first_bits, vector::Vector};
 use std::arch::x86_64::*;
 
 /// `1 << (i % 8)` for the byte `i` of each 16.
@@ -149,6 +149,15 @@ impl Vector for Lanes<u8> {
         unsafe fn in_bitmap(self, bitmap: &[u64]) -> u64 {
             // SAFETY: the caller's promise; every 8-bit code is in the small set.
             unsafe { self.in_small(&Self::small_set(bitmap)) }
+        }
+
+        unsafe fn in_bits(self, bits: &CodeBits<'_>) -> u64 {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let [a, b, c, d] = self.quarters();
+                let in_bits = |quarter| Lanes::<u32>::new(_mm512_cvtepu8_epi32(quarter)).in_bits(bits);
+                in_bits(a) | in_bits(b) << 16 | in_bits(c) << 32 | in_bits(d) << 48
+            }
         }
     }
 }
