@@ -17,7 +17,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::FarMemory;
-use super::misses::Lines;
+use super::lines::Lines;
 use crate::{LINE_BYTES, arch};
 
 const WAYS: usize = 4;

@@ -8,8 +8,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::device::MAX_DEVICES;
-use super::socket::MAX_SOCKETS;
+use super::numbers::{MAX_DEVICES, MAX_SOCKETS};
 
 /// Both directions of one way.
 #[derive(Debug)]

@@ -14,9 +14,10 @@
 use super::cache;
 use super::channel::Route;
 use super::costs::Costs;
-use super::device::{DEFAULT, MAX_DEVICES, NEAR};
 use super::far;
-use super::misses::{Lines, Misses};
+use super::lines::Lines;
+use super::misses::Misses;
+use super::numbers::{DEFAULT, MAX_DEVICES, NEAR};
 use super::streams::Streams;
 use crate::LINE_BYTES;
 

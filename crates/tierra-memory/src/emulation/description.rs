@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use super::EmulationError;
-use super::socket::MAX_SOCKETS;
+use super::numbers::MAX_SOCKETS;
 use crate::LINE_BYTES;
 use crate::topology::SocketId;
 

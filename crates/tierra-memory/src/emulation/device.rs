@@ -7,15 +7,11 @@
 
 use std::sync::Arc;
 
-use super::far::FarRange;
-use super::{EmulationError, FarMemory, switch};
-
-/// Near memory's number.
-pub(super) const NEAR: usize = 0;
-/// The number of the far memory described to `set`.
-pub(super) const DEFAULT: usize = 1;
-/// Numbers of memories, near memory's included.
-pub(super) const MAX_DEVICES: usize = 8;
+use super::description::FarMemory;
+use super::error::EmulationError;
+use super::far::Cover;
+use super::numbers::{DEFAULT, MAX_DEVICES};
+use super::switch;
 
 /// A far memory of its own, beside the one described to [`set`](super::set).
 ///
@@ -76,10 +72,137 @@ impl FarDevice {
     /// # Errors
     /// [`EmulationError::Overlap`] if some of it belongs to another device.
     pub fn count<T>(&self, values: &[T]) -> Result<FarRange, EmulationError> {
-        FarRange::of_device(self.clone(), values.as_ptr().addr(), size_of_val(values))
+        let start = values.as_ptr().addr();
+        let mut cover = Cover::new(self.number(), start);
+        cover.grow(start + size_of_val(values))?;
+        Ok(FarRange {
+            cover,
+            _device: Some(self.clone()),
+        })
     }
 
-    pub(super) fn number(&self) -> u8 {
-        self.0.0
+    fn number(&self) -> usize {
+        usize::from(self.0.0)
+    }
+}
+
+/// Memory that counts as far until this is dropped. Made by [`count_as_far`] and [`FarDevice::count`].
+#[derive(Debug)]
+#[must_use = "memory counts as far only as long as this lives"]
+pub struct FarRange {
+    cover: Cover,
+    /// Dropped after what it covers.
+    _device: Option<FarDevice>,
+}
+
+/// Has the memory of `values` count as far. Drop what it returns before the memory is freed, or what
+/// comes to lie there counts as far as well. What a [`FarDevice`] counts stays that device's.
+///
+/// ```
+/// use tierra_memory::{Region, emulation::count_as_far};
+///
+/// let region = Region::near(64 << 20)?;
+/// let far = count_as_far(&region[..]);
+/// // lookups in `region` are slow while emulation is on
+/// drop(far);
+/// # Ok::<(), tierra_memory::RegionError>(())
+/// ```
+pub fn count_as_far<T>(values: &[T]) -> FarRange {
+    FarRange::new(values.as_ptr().addr(), size_of_val(values))
+}
+
+impl FarRange {
+    /// Bytes at `start` of the usual far memory, to be grown.
+    pub(crate) fn new(start: usize, len_bytes: usize) -> FarRange {
+        let mut range = FarRange {
+            cover: Cover::new(DEFAULT, start),
+            _device: None,
+        };
+        range.cover_up_to(start + len_bytes);
+        range
+    }
+
+    /// Covers everything below `end` as well; a range never shrinks.
+    pub(crate) fn cover_up_to(&mut self, end: usize) {
+        let covered = self.cover.grow(end);
+        debug_assert!(covered.is_ok(), "at most 127 ranges in one part");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::far::{device, is_covered};
+    use super::super::numbers::NEAR;
+    use super::*;
+    use crate::LARGE_PAGE_BYTES;
+    use crate::Region;
+
+    #[test]
+    fn ranges_cover_and_uncover_to_the_page() {
+        let region = Region::near(4 * LARGE_PAGE_BYTES).unwrap();
+        let start = region.as_ptr().addr();
+        let part = |at: usize| is_covered(start + at * LARGE_PAGE_BYTES);
+        let middle = &region[LARGE_PAGE_BYTES..2 * LARGE_PAGE_BYTES + 1];
+        let outer = count_as_far(middle);
+        assert_eq!([0, 1, 2, 3].map(part), [false, true, true, false]);
+        let inner = count_as_far(&middle[..8]);
+        drop(outer);
+        assert_eq!([0, 1, 2, 3].map(part), [false, true, false, false]);
+        drop(inner);
+        assert_eq!([0, 1, 2, 3].map(part), [false; 4]);
+        assert!(is_covered(start + 2 * LARGE_PAGE_BYTES - 1) == part(1));
+    }
+
+    #[test]
+    fn a_range_grows() {
+        let region = Region::near(4 * LARGE_PAGE_BYTES).unwrap();
+        let start = region.as_ptr().addr();
+        let part = |at: usize| is_covered(start + at * LARGE_PAGE_BYTES);
+        let mut range = FarRange::new(start, 0);
+        assert_eq!([0, 1, 2].map(part), [false; 3]);
+        range.cover_up_to(start + LARGE_PAGE_BYTES);
+        range.cover_up_to(start + LARGE_PAGE_BYTES);
+        range.cover_up_to(start + 2 * LARGE_PAGE_BYTES);
+        assert_eq!([0, 1, 2].map(part), [true, true, false]);
+        drop(range);
+        assert_eq!([0, 1, 2].map(part), [false; 3]);
+    }
+
+    #[test]
+    fn devices_have_their_own_parts_and_do_not_overlap() {
+        let region = Region::near(6 * LARGE_PAGE_BYTES).unwrap();
+        let start = region.as_ptr().addr();
+        let part = |at: usize| device(start + at * LARGE_PAGE_BYTES);
+        let parts = |range: std::ops::Range<usize>| {
+            &region[range.start * LARGE_PAGE_BYTES..range.end * LARGE_PAGE_BYTES]
+        };
+        let (one, other) = (
+            FarDevice::new(FarMemory::CXL).unwrap(),
+            FarDevice::new(FarMemory::OPTANE).unwrap(),
+        );
+        let (a, b) = (one.number(), other.number());
+        assert!(a != b && a > DEFAULT && b > DEFAULT);
+        let usual = count_as_far(parts(0..3));
+        let first = one.count(parts(1..3)).unwrap();
+        let second = other.count(parts(4..6)).unwrap();
+        assert_eq!([0, 1, 2, 3, 4, 5].map(part), [DEFAULT, a, a, NEAR, b, b]);
+        // What is refused leaves nothing behind.
+        let refused = other.count(parts(0..2)).unwrap_err();
+        let address = start + LARGE_PAGE_BYTES;
+        assert_eq!(refused, EmulationError::Overlap { address });
+        assert!(one.count(parts(3..5)).is_err());
+        assert_eq!([0, 1, 2, 3, 4, 5].map(part), [DEFAULT, a, a, NEAR, b, b]);
+        let again = one.count(parts(2..4)).unwrap();
+        drop(first);
+        assert_eq!([0, 1, 2, 3].map(part), [DEFAULT, DEFAULT, a, a]);
+        drop((again, usual, second));
+        assert_eq!([0, 1, 2, 3, 4, 5].map(part), [NEAR; 6]);
+    }
+
+    #[test]
+    fn addresses_beyond_user_space_are_near() {
+        assert!(!is_covered(usize::MAX));
+        assert!(!is_covered(1 << 48));
+        drop(count_as_far::<u8>(&[]));
     }
 }

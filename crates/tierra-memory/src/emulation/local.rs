@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 
 use super::core::{Core, Stored};
-use super::misses::Lines;
+use super::lines::Lines;
 use super::{clock, switch};
 use crate::LINE_BYTES;
 use crate::topology::SocketId;

@@ -5,10 +5,8 @@
 //! the bandwidth of the link between them.
 
 use super::local;
+use super::numbers::MAX_SOCKETS;
 use crate::topology::SocketId;
-
-/// Sockets that can be told apart.
-pub(super) const MAX_SOCKETS: usize = 8;
 
 /// Has this thread run on a socket of the modelled machine from now on. Returns the one before.
 ///

@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::core::Core;
 use super::costs::Costs;
-use super::device::{DEFAULT, MAX_DEVICES, NEAR};
 use super::far::{self, Concern};
+use super::numbers::{DEFAULT, MAX_DEVICES, NEAR};
 use super::{EmulationError, FarMemory, cache, channel, clock};
 use crate::topology::SocketId;
 
