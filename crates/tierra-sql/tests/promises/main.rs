@@ -18,7 +18,6 @@ mod pushdown;
 mod random;
 mod shifted_sums;
 mod slt;
-mod statistics;
 mod tiers;
 mod twins;
 mod undo;
