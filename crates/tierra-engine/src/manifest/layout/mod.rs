@@ -24,7 +24,7 @@ use table::{decode_table, encode_table};
 const EXTENT_BYTES: usize = 8;
 const PLACE_BYTES: usize = EXTENT_BYTES + 16;
 /// Of a chunk with one replica.
-const CHUNK_BYTES: usize = 4 + 3 + 1 + (1 + 4 + 8 + 8) + 1;
+const CHUNK_BYTES: usize = 4 + 3 + 1 + (1 + 4 + 8 + 8);
 /// The least size of a table: its fixed fields and a name of one byte.
 const TABLE_BYTES: usize = 64;
 
