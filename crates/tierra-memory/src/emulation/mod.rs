@@ -1,7 +1,7 @@
 //! Far memory emulated over near memory: latency, bandwidth, misses in flight, and writes.
 //!
 //! A machine without far memory can still show what a query costs on it. Code that touches memory that
-//! *counts as far* ([`far`]) is held up until the modelled memory would have answered:
+//! *counts as far* is held up until the modelled memory would have answered:
 //!
 //! * **Loads of lookups** pass through [`Emulated`], a [`Mode`](tierra_interleave::Mode) around the
 //!   native one. It prefetches the line, gives it a completion time, and waits for that time when the
