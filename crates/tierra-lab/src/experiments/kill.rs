@@ -3,7 +3,7 @@
 //! A child changes a database with two tiers (appends, loads, merges, moves copies, or repairs damage) and reports every step
 //! before and after it. It is killed (SIGKILL) after a random time. Then the database is opened with both tiers, or first with
 //! one while the other is absent. Its content is compared with the reports, it continues, and its copies are equal. The
-//! children are those of `tierra-engine/tests/kill.rs`.
+//! children are those of `tierra-engine/tests/promises/kill.rs`.
 
 use super::database::killed::{Left, Place, Work, check, kill_after};
 use super::database::start;
