@@ -22,6 +22,7 @@ use crate::{LINE_BYTES, arch};
 
 const WAYS: usize = 4;
 const TAG_BITS: u32 = 16;
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 /// Lines whose sets lie beside each other.
 const NEIGHBOURS: usize = 8;
 const SETS_BYTES: usize = NEIGHBOURS * WAYS * LINE_BYTES;
@@ -53,6 +54,15 @@ pub(super) fn clear(sets: &[Sets]) {
     }
 }
 
+/// What the sets of some lines hold.
+enum State {
+    /// None of them.
+    Missed,
+    /// Each as the newest: touching it changes nothing.
+    InFront,
+    Mixed,
+}
+
 /// Where the sets of a line and its neighbours are.
 struct Neighbours<'a> {
     sets: &'a Sets,
@@ -67,6 +77,34 @@ impl Neighbours<'_> {
     fn set(&self, line: u64) -> &AtomicU64 {
         &self.sets.0[(line.wrapping_add(self.first)) as usize % NEIGHBOURS]
     }
+
+    /// Looks these lines up, without a branch for each.
+    #[inline(always)]
+    fn state(&self, lines: Lines) -> State {
+        let (mut found, mut behind) = (0, 0);
+        for line in lines.first..=lines.last() {
+            let tags = self.set(line).load(Ordering::Relaxed);
+            found |= ways_of(tags, self.tag);
+            behind |= (tags ^ self.tag) & TAG_MASK;
+        }
+        match (found, behind) {
+            (0, _) => State::Missed,
+            (_, 0) => State::InFront,
+            _ => State::Mixed,
+        }
+    }
+
+    /// Puts these lines, which are in none of their sets, in front.
+    #[inline(always)]
+    fn push(&self, lines: Lines) {
+        for line in lines.first..=lines.last() {
+            let set = self.set(line);
+            set.store(
+                set.load(Ordering::Relaxed) << TAG_BITS | self.tag,
+                Ordering::Relaxed,
+            );
+        }
+    }
 }
 
 /// The sets of a line and its neighbours; none where there is no cache.
@@ -77,7 +115,7 @@ fn neighbours(sets: &[Sets], line: u64) -> Option<Neighbours<'_>> {
     Some(Neighbours {
         sets: sets.get(number as usize)?,
         // No line has tag 0, which stands for an empty way.
-        tag: (mixed & 0xFFFF).max(1),
+        tag: (mixed & TAG_MASK).max(1),
         first: mixed >> TAG_BITS,
     })
 }
@@ -99,28 +137,38 @@ pub(super) fn touch(sets: &[Sets], lines: Lines, mut missed: impl FnMut(Lines)) 
         first: lines.first,
         count: 0,
     };
+    let mut end = |run: &mut Lines, next| {
+        if run.count > 0 {
+            missed(*run);
+        }
+        *run = Lines {
+            first: next,
+            count: 0,
+        };
+    };
     for_eights(lines, |eight| {
         let Some(neighbours) = neighbours(sets, eight.first) else {
             run.count += eight.count;
             return;
         };
-        for line in eight.first..=eight.last() {
-            if touch_one(neighbours.set(line), neighbours.tag) {
-                run.count += 1;
-                continue;
+        // Lines of an object are mostly all missed or all used a moment ago.
+        match neighbours.state(eight) {
+            State::Missed => {
+                neighbours.push(eight);
+                run.count += eight.count;
             }
-            if run.count > 0 {
-                missed(run);
+            State::InFront => end(&mut run, eight.last() + 1),
+            State::Mixed => {
+                for line in eight.first..=eight.last() {
+                    match touch_one(neighbours.set(line), neighbours.tag) {
+                        true => run.count += 1,
+                        false => end(&mut run, line + 1),
+                    }
+                }
             }
-            run = Lines {
-                first: line + 1,
-                count: 0,
-            };
         }
     });
-    if run.count > 0 {
-        missed(run);
-    }
+    end(&mut run, lines.last() + 1);
 }
 
 /// These lines are no longer cached.
@@ -156,17 +204,22 @@ fn for_eights(lines: Lines, mut each: impl FnMut(Lines)) {
     }
 }
 
-/// The way of a set that holds a tag: the lowest 16 bits that equal it.
+/// 0 if no way of a set holds a tag; otherwise the lowest bit set lies in the way that does.
 #[inline(always)]
-fn way_of(tags: u64, tag: u64) -> Option<u32> {
+fn ways_of(tags: u64, tag: u64) -> u64 {
     const ONES: u64 = 0x0001_0001_0001_0001;
     let apart = tags ^ (tag * ONES);
-    let zeros = apart.wrapping_sub(ONES) & !apart & (ONES << (TAG_BITS - 1));
-    (zeros != 0).then(|| zeros.trailing_zeros() / TAG_BITS)
+    apart.wrapping_sub(ONES) & !apart & (ONES << (TAG_BITS - 1))
 }
 
-/// Whether a set lacks a tag; it has it from now on, in front. Lines of an object are mostly all missed or all used a moment ago, so the
-/// branches are foreseen.
+/// The way of a set that holds a tag.
+#[inline(always)]
+fn way_of(tags: u64, tag: u64) -> Option<u32> {
+    let ways = ways_of(tags, tag);
+    (ways != 0).then(|| ways.trailing_zeros() / TAG_BITS)
+}
+
+/// Whether a set lacks a tag; it has it from now on, in front.
 #[inline(always)]
 fn touch_one(set: &AtomicU64, tag: u64) -> bool {
     let tags = set.load(Ordering::Relaxed);
