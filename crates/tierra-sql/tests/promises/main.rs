@@ -18,6 +18,7 @@ mod pushdown;
 mod random;
 mod shifted_sums;
 mod slt;
+mod statistics;
 mod tiers;
 mod twins;
 mod undo;
