@@ -1,17 +1,27 @@
 //! Logs of one length in several pools, and replica sets over the first of them: the targets of the experiments on
 //! replication.
 //!
-//! The pools are on tmpfs, written as if it were persistent memory, so lines are flushed and fenced as there.
+//! The pools are on tmpfs, written as if it were persistent memory, so lines are flushed and fenced as there. While far memory is
+//! emulated they are far.
 
 use std::time::Instant;
 
 use tempfile::TempDir;
+use tierra_memory::emulation::{self, FarMemory};
 use tierra_memory::persist::Flush;
 use tierra_memory::replication::{Composition, Member, Method, ReplicaSet};
 use tierra_memory::{Extent, ExtentWriter, Pool, PoolOptions};
 
 use crate::error::{Context, LabError};
 use crate::lab::Lab;
+
+/// The memories in which copies are updated, and what is emulated: the thesis's DRAM and Optane. One thread updates.
+pub const MEMORIES: [(&str, Option<FarMemory>); 2] =
+    [(NEAR, None), (FAR, Some(FarMemory::OPTANE.whole()))];
+/// DRAM.
+pub const NEAR: &str = "near";
+/// Optane.
+pub const FAR: &str = "emulated optane";
 
 const WHO: &str = "the lab";
 const PAGE_BYTES: usize = 4096;
@@ -94,6 +104,28 @@ impl Copies {
             set.write(&method, page as u64, &word).by(WHO, doing)?;
         }
         Ok(set)
+    }
+}
+
+/// Measures while this far memory is emulated, or none.
+///
+/// # Errors
+/// Those of the measurement.
+pub fn emulating<T>(
+    far: Option<FarMemory>,
+    measure: impl FnOnce() -> Result<T, LabError>,
+) -> Result<T, LabError> {
+    emulation::set(far).by(WHO, "asking for emulation")?;
+    let measured = measure();
+    emulation::set(None).by(WHO, "ending emulation")?;
+    measured
+}
+
+/// The key of a panel's rows in a memory: near, the panel's name alone.
+pub fn panel(name: &str, memory: &str) -> String {
+    match memory {
+        NEAR => name.to_owned(),
+        _ => format!("{name}, {memory}"),
     }
 }
 

@@ -41,6 +41,8 @@ mod sql_fuzz;
 #[cfg(feature = "sql")]
 mod ssb;
 #[cfg(feature = "sql")]
+mod sums;
+#[cfg(feature = "sql")]
 mod tpch;
 mod updates;
 
@@ -63,6 +65,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &ssb::Ssb::TEN,
         #[cfg(feature = "sql")]
         &tpch::Tpch,
+        #[cfg(feature = "sql")]
+        &sums::Sums,
         #[cfg(feature = "sql")]
         &load::Load,
         #[cfg(feature = "sql")]

@@ -1,7 +1,8 @@
 //! Figure 3.8 of the replication thesis: what replicas add to durable writes of 4 bytes to 1 MiB, by method.
 //!
 //! Chunks begin at uniformly distributed elements of an array on tmpfs treated as persistent memory. Each is compared with the
-//! write of the same chunk to one copy. The largest is also compared with bare copies past the cache.
+//! write of the same chunk to one copy, near and in emulated Optane. The largest is also compared with bare copies past the cache,
+//! near alone: bare instructions are not emulated.
 
 use std::time::Instant;
 
@@ -15,7 +16,7 @@ use crate::lab::{Lab, SEED};
 use crate::peers::plain::PlainC;
 use crate::progress;
 use crate::random::Random;
-use crate::replicas::{Copies, check};
+use crate::replicas::{Copies, MEMORIES, check, emulating, panel};
 use crate::results::Tier;
 use crate::row::Row;
 use crate::sorted::size_name;
@@ -78,25 +79,30 @@ impl Experiment for ReplicateChunk {
         let mut rows = Vec::new();
         let mut random = Random::new(SEED);
         let methods = methods();
-        let bar = progress::bar("chunks", CHUNKS.len() * REPLICAS);
+        let bar = progress::bar("chunks", CHUNKS.len() * REPLICAS * MEMORIES.len());
         for replicas in 1..=REPLICAS {
             let mut set = copies.set(replicas)?;
-            for chunk in CHUNKS {
-                let mut samples = vec![Vec::with_capacity(rounds); 1 + methods.len()];
-                for (number, turn) in turns(samples.len(), rounds).enumerate() {
-                    let content = content(chunk, number);
-                    let (set, method) = match turn.contender {
-                        0 => (&mut alone, &ONE_COPY),
-                        method => (&mut set, &methods[method - 1]),
-                    };
-                    let places = places(chunk, writes(chunk, method), bytes, &mut random);
-                    let time_ns = write(set, method, &places, &content)?;
-                    if !turn.is_warm_up() {
-                        samples[turn.contender].push(time_ns);
-                    }
+            for (memory, far) in MEMORIES {
+                for chunk in CHUNKS {
+                    let samples = emulating(far, || {
+                        let mut samples = vec![Vec::with_capacity(rounds); 1 + methods.len()];
+                        for (number, turn) in turns(samples.len(), rounds).enumerate() {
+                            let content = content(chunk, number);
+                            let (set, method) = match turn.contender {
+                                0 => (&mut alone, &ONE_COPY),
+                                method => (&mut set, &methods[method - 1]),
+                            };
+                            let places = places(chunk, writes(chunk, method), bytes, &mut random);
+                            let time_ns = write(set, method, &places, &content)?;
+                            if !turn.is_warm_up() {
+                                samples[turn.contender].push(time_ns);
+                            }
+                        }
+                        Ok(samples)
+                    })?;
+                    rows.extend(shown(memory, replicas, chunk, &methods, samples));
+                    bar.inc(1);
                 }
-                rows.extend(shown(replicas, chunk, &methods, samples));
-                bar.inc(1);
             }
             if replicas == REPLICAS {
                 rows.extend(appends(&copies, &mut set, plain.as_ref(), rounds)?);
@@ -229,16 +235,18 @@ fn write(
 }
 
 fn shown(
+    memory: &str,
     replicas: usize,
     chunk: usize,
     methods: &[Method],
     samples: Vec<Vec<u64>>,
 ) -> impl Iterator<Item = Row> {
-    let view = match replicas {
+    let replicas = match replicas {
         1 => "1 replica",
         2 => "2 replicas",
         _ => "3 replicas",
     };
+    let view = panel(replicas, memory);
     let names = methods
         .iter()
         .map(|method| (method.to_string(), writes(chunk, method) as u64));
@@ -251,7 +259,7 @@ fn shown(
         .zip(samples)
         .map(move |((name, writes), samples)| {
             let row = Row::new()
-                .text(view, name)
+                .text(&view, name)
                 .text(
                     "chunk",
                     if chunk < 1024 {
@@ -329,11 +337,23 @@ const fn view(title: &'static str, series: &'static str) -> View {
     }
 }
 
-const VIEWS: [View; 5] = [
+const VIEWS: [View; 8] = [
     update_cost::VIEW,
     view("1 replica: times the write to one copy", "1 replica"),
     view("2 replicas", "2 replicas"),
     view("3 replicas", "3 replicas"),
+    view(
+        "1 replica in emulated Optane: times the write to one copy there",
+        "1 replica, emulated optane",
+    ),
+    view(
+        "2 replicas in emulated Optane",
+        "2 replicas, emulated optane",
+    ),
+    view(
+        "3 replicas in emulated Optane",
+        "3 replicas, emulated optane",
+    ),
     View {
         title: "1 MiB appended to a master and 3 replicas",
         category: "chunk",

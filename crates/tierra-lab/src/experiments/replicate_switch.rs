@@ -9,7 +9,6 @@
 
 use std::time::Instant;
 
-use tierra_memory::emulation::{self, FarMemory};
 use tierra_memory::persist::Flush;
 use tierra_memory::replication::{
     Composition, CopyBy, Method, Profile, ReplicaSet, ReplicatedUndo, SIZE_CLASSES, Switch,
@@ -23,7 +22,7 @@ use crate::lab::{Lab, SEED};
 use crate::positions::Pattern;
 use crate::progress;
 use crate::random::Random;
-use crate::replicas::{Copies, check};
+use crate::replicas::{Copies, MEMORIES, check, emulating};
 use crate::results::Tier;
 use crate::row::{Row, distinct};
 use crate::sorted::size_name;
@@ -43,10 +42,6 @@ const UNDO_BYTES: usize = 2 << 20;
 const SWITCH: &str = "switched";
 /// What the switch has to be, over the best single method of a memory.
 const OVER_SINGLE_MAX: f64 = 0.95;
-const MEMORIES: [(&str, Option<FarMemory>); 2] = [
-    ("near", None),
-    ("emulated optane", Some(FarMemory::OPTANE.whole())),
-];
 /// Single writes, and transactions of one write.
 const KINDS: [(&str, bool); 2] = [("single", false), ("in transactions", true)];
 const PATTERNS: [Pattern; 2] = [Pattern::Uniform, Pattern::Sequential];
@@ -171,10 +166,8 @@ impl Experiment for ReplicateSwitch {
         let steps = MEMORIES.len() * 2 * bench.replicas.len();
         let bar = progress::bar("numbers of replicas", steps);
         for (memory, far) in MEMORIES {
-            emulation::set(far).by("the lab", "asking for emulation")?;
-            let measured = bench.memory(memory, &mut rows, || bar.inc(1));
-            emulation::set(None).by("the lab", "ending emulation")?;
-            parameters = parameters.and(measured?);
+            let measured = emulating(far, || bench.memory(memory, &mut rows, || bar.inc(1)))?;
+            parameters = parameters.and(measured);
         }
         bar.finish_and_clear();
         Ok(Measured {

@@ -14,6 +14,7 @@ mod places;
 mod stores;
 
 use tierra_memory::Region;
+use tierra_memory::emulation::FarMemory;
 
 use bench::{ASKED, Bench, EMULATED, NATIVE};
 
@@ -42,6 +43,15 @@ const OFF: &str = "switched off";
 const LINE: &str = "a far line, due";
 const OBJECT: &str = "an object of 17 lines, due";
 const CACHED: &str = "a line in the modelled cache";
+/// Everything is due as soon as it is asked for: what is left is the emulation's own work.
+pub(super) const DUE: FarMemory = FarMemory {
+    latency_ns: 1.0,
+    remote_latency_ns: 1.0,
+    misses_in_flight: 64,
+    random_read_gb_per_s: 1000.0,
+    sequential_read_gb_per_s: 1000.0,
+    ..FarMemory::UNLIMITED
+};
 /// What a description asks for.
 const DESCRIBED: [&str; 9] = [
     CHASE, RANDOM, SCAN, STORE, DURABLE, COPY, PLACES, SOCKETS, CHANNELS,

@@ -11,7 +11,7 @@ use tierra_memory::measure::Chase;
 use tierra_memory::{LINE_BYTES, Region, in_mode};
 
 use super::bench::{Bench, chased};
-use super::{CACHED, FREE, LINE, OBJECT, OFF, WHO};
+use super::{CACHED, DUE, FREE, LINE, OBJECT, OFF, WHO};
 use crate::error::{Context, LabError};
 
 /// Lines of an object: a record of a kilobyte with its header.
@@ -19,16 +19,6 @@ const OBJECT_LINES: usize = 17;
 const OBJECT_BYTES: usize = OBJECT_LINES * LINE_BYTES;
 /// Objects, which the second nearest cache holds together.
 const OBJECTS: usize = 256;
-
-/// Everything is due as soon as it is asked for.
-const DUE: FarMemory = FarMemory {
-    latency_ns: 1.0,
-    remote_latency_ns: 1.0,
-    misses_in_flight: 64,
-    random_read_gb_per_s: 1000.0,
-    sequential_read_gb_per_s: 1000.0,
-    ..FarMemory::UNLIMITED
-};
 
 /// Bytes that the nearest cache holds.
 const SMALL_BYTES: usize = 8 << 10;

@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use tierra_data::ycsb::{Distribution, SCAN_MAX, Workload};
+use tierra_data::ycsb::{Distribution, Requests, SCAN_MAX, Workload};
 use tierra_kv::keyspace::{Policy, Settings};
 use tierra_memory::emulation::{self, FarMemory};
 
@@ -18,6 +18,7 @@ use super::{Store, WHO, tiers};
 use crate::bar::Bar;
 use crate::curve::Curve;
 use crate::error::{Context, LabError};
+use crate::experiments::emulation::DUE;
 use crate::experiments::{Experiment, Measured};
 use crate::lab::{Lab, SEED, ScaleOption};
 use crate::progress;
@@ -32,6 +33,9 @@ const DRAWN_PERCENT: u64 = 25;
 const ALL_NEAR: &str = "all near";
 const DYNAMIC: &str = "dynamic";
 const STATIC: [&str; 3] = ["near while there is room", "ratio", "all far"];
+
+/// The workloads of the bars, in which the emulation's own work is measured as well.
+const OWN_WORK: [&str; 5] = ["A", "B", "C", "F", "D"];
 
 /// E's index has its own cost, and I makes room for what it inserts: they come last.
 const WORKLOADS: [(&str, Workload); 10] = [
@@ -149,6 +153,11 @@ impl Experiment for YcsbDynamic {
                     },
                     Sample::time_ns,
                 )?;
+                if percent == DRAWN_PERCENT && OWN_WORK.contains(&workload_name) {
+                    let of = (workload_name, workload);
+                    let row = own_work(&mut stores[1], &mut requests[1], of, operations, rounds)?;
+                    rows.push(row);
+                }
                 for (((name, sampled), store), asked) in
                     names.iter().zip(sampled).zip(&mut stores).zip(&requests)
                 {
@@ -256,6 +265,43 @@ impl Experiment for YcsbDynamic {
     }
 }
 
+/// What emulating adds by itself to the requests of a settled store: their time while everything far is due at once, over that without
+/// emulation. While requests wait for far memory, part of it is hidden.
+fn own_work(
+    store: &mut Store,
+    requests: &mut Requests,
+    (name, workload): (&str, Workload),
+    operations: usize,
+    rounds: usize,
+) -> Result<Row, LabError> {
+    let due = FarMemory {
+        cache_bytes: FarMemory::OPTANE.cache_bytes,
+        ..DUE
+    };
+    let sides = [Some(due), None];
+    let sampled = steady::in_turns(
+        sides.len(),
+        rounds,
+        |at| {
+            emulation::set(sides[at]).by(WHO, "asking for emulation")?;
+            Sample::take(store, requests, operations, workload)
+        },
+        Sample::time_ns,
+    )?;
+    emulation::set(Some(FarMemory::OPTANE.whole())).by(WHO, "asking for emulation")?;
+    let [due, off] = &sampled[..] else {
+        unreachable!("there are two sides");
+    };
+    let row = Row::new()
+        .text("emulated", name)
+        .text("own work of", "the emulation")
+        .count("operations", operations as u64);
+    let row = off.mark(due.mark(sample::onto(off, sample::onto(due, row, "_due"), "_off")));
+    let times = row.value("time_due_ns").zip(row.value("time_off_ns"));
+    let share = times.map_or(f64::NAN, |(due, off)| due / off - 1.0);
+    Ok(row.number("own_work_share", share))
+}
+
 /// The workloads that are also served from the first request on.
 fn learned() -> impl Iterator<Item = (&'static str, Workload)> {
     WORKLOADS
@@ -319,11 +365,20 @@ const fn view(title: &'static str, category: &'static str) -> View {
     }
 }
 
-const VIEWS: [View; 6] = [
+const VIEWS: [View; 7] = [
     view("time per request, 10 % of the records near", "10 % near"),
     view("25 % near", "25 % near"),
     view("50 % near", "50 % near"),
     view("75 % near", "75 % near"),
     view("100 % near", "100 % near"),
     learning::VIEW,
+    View {
+        title: "the emulation's own work, over the time of a request without emulation: dynamic, 25 % near",
+        category: "emulated",
+        series: "own work of",
+        value: "own_work_share",
+        per: None,
+        unit: Unit::Ratio,
+        mean: false,
+    },
 ];

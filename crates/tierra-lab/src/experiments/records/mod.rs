@@ -15,6 +15,7 @@ mod open_loop;
 mod paper;
 mod peers;
 mod placed;
+mod prediction;
 mod ratio;
 mod remote;
 mod sample;

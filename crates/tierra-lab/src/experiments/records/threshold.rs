@@ -10,6 +10,7 @@
 use tierra_kv::keyspace::{Key, Keyspace, Options, Policy, Settings};
 
 use super::placed::{self, Sizes, WORKLOADS, against_near};
+use super::prediction;
 use super::sample;
 use super::store::Store;
 use super::{WHO, paper};
@@ -87,7 +88,14 @@ impl Experiment for YcsbThreshold {
                 .number("near_share", near_bytes as f64 / all_bytes as f64);
             rows.push(row);
             let measured = against_near(store, &settings, sizes, "placement", name, || bar.inc(1))?;
-            rows.extend(measured);
+            match name {
+                PACKED => {
+                    let far_bytes = report.far.object_bytes;
+                    let predict = |row| prediction::onto(row, sizes.records, far_bytes);
+                    rows.extend(measured.into_iter().map(predict));
+                }
+                _ => rows.extend(measured),
+            }
         }
         bar.finish_and_clear();
         Ok(Measured {
@@ -113,6 +121,10 @@ impl Experiment for YcsbThreshold {
             let over = row.value("time_over_near")?;
             Some(over.max(1.0 / over))
         };
+        let packed = |workload: Workload| {
+            let row = find(rows, &[("placement", PACKED), ("workload", workload.name)]);
+            prediction::bar(row, &format!("packed records, {}", workload.name))
+        };
         let farthest = WORKLOADS.iter().map(against_itself);
         let farthest = farthest.reduce(|most, next| Some(most?.max(next?)));
         // The key's object, of 48 bytes, and ten fields' of 128.
@@ -132,6 +144,8 @@ impl Experiment for YcsbThreshold {
                 1.05,
                 farthest.flatten(),
             ),
+            packed(Workload::R),
+            packed(Workload::I),
             sample::faults_bar(rows),
         ]
     }
@@ -147,7 +161,7 @@ impl Experiment for YcsbThreshold {
     }
 }
 
-const VIEWS: [View; 4] = [
+const VIEWS: [View; 5] = [
     View {
         title: "share of memory near, by threshold (figure 2)",
         category: "threshold",
@@ -158,6 +172,15 @@ const VIEWS: [View; 4] = [
         mean: false,
     },
     placed::view("time over that of everything near (figure 3)", "placement"),
+    View {
+        title: "time over that of everything near, as lines, latency and bandwidth predict it",
+        category: "workload",
+        series: "placement",
+        value: prediction::PREDICTED,
+        per: None,
+        unit: Unit::Ratio,
+        mean: false,
+    },
     placed::times("time for a request (figure 3)", "placement", "time_ns"),
     View {
         title: "99 % of requests, sixteen at a time, take less than",

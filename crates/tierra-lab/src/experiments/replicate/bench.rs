@@ -11,7 +11,7 @@ use crate::error::LabError;
 use crate::peers::plain::PlainC;
 use crate::peers::pmdk::{Pmdk, PoolSet, Update};
 use crate::positions::{Pattern, Positions};
-use crate::replicas::{Copies, check, update};
+use crate::replicas::{Copies, check, panel, update};
 use crate::row::{Row, find};
 use crate::turns::turns;
 
@@ -94,9 +94,10 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Measures every contender with every pattern, in turn.
+    /// Measures every contender with every pattern, in turn, in a memory of this name.
     pub(super) fn measure(
         &mut self,
+        memory: &str,
         positions: &mut Positions,
         rounds: usize,
     ) -> Result<Vec<Row>, LabError> {
@@ -119,6 +120,7 @@ impl<'a> Bench<'a> {
             .zip(samples)
             .map(|((pattern, who), samples)| {
                 Row::new()
+                    .text("memory", memory)
                     .text("pattern", pattern.name())
                     .text("flush", self.flush.to_string())
                     .text("who", who.name())
@@ -138,14 +140,12 @@ impl<'a> Bench<'a> {
             let without = find(&rows, &baseline).and_then(each);
             let times = each(row).zip(without).map(|(with, without)| with / without);
             let row = row.clone();
+            let shown = panel(&format!("{} {}", pattern.name(), self.flush), memory);
             match who.replicas() {
-                0 => row.text(
-                    &format!("alone {} {}", pattern.name(), self.flush),
-                    who.name(),
-                ),
+                0 => row.text(&format!("alone {shown}"), who.name()),
                 _ => row
                     .number("relative_time", times.unwrap_or(f64::NAN))
-                    .text(&format!("{} {}", pattern.name(), self.flush), who.name()),
+                    .text(&shown, who.name()),
             }
         });
         Ok(shown.collect())

@@ -6,7 +6,8 @@
 //! through the cache. Each contender is compared with its own update without replicas in the same minutes (a *phase* has one
 //! number of replicas). What replicas add to an update among updates of its kind alone is measured apart ([`update_cost`]). Ours is
 //! measured with every flush instruction: if `clwb` keeps the line, the thesis's result for
-//! `clflushopt` may not hold.
+//! `clflushopt` may not hold. With the best of them it is measured in emulated Optane as well, where the peers, whose
+//! instructions are not emulated, take no part.
 
 mod bench;
 
@@ -22,7 +23,7 @@ use crate::peers::plain::PlainC;
 use crate::peers::pmdk::{Pmdk, PoolSet};
 use crate::positions::{Pattern, Positions};
 use crate::progress;
-use crate::replicas::Copies;
+use crate::replicas::{Copies, FAR, MEMORIES, NEAR, emulating, panel};
 use crate::results::Tier;
 use crate::row::{Row, find};
 use crate::update_cost;
@@ -73,7 +74,7 @@ impl Experiment for Replicate {
             .collect();
         let mut copies = Copies::create(lab, 1 + REPLICAS, bytes, Flush::Clflush)?;
         let mut rows = Vec::new();
-        let steps = progress::bar("phases", flushes.len() * REPLICAS);
+        let steps = progress::bar("phases", (flushes.len() + 1) * REPLICAS);
         let pool_bytes = lab.size(32 << 20, 1 << 30);
         let drawn_at = positions.path().to_owned();
         let create = |pmdk: &Pmdk, replicas| {
@@ -96,12 +97,22 @@ impl Experiment for Replicate {
                 {
                     bench.pmdk = Some([alone, set.insert(create(pmdk, replicas)?)]);
                 }
-                rows.extend(bench.measure(&mut positions, rounds)?);
+                rows.extend(bench.measure(NEAR, &mut positions, rounds)?);
                 steps.inc(1);
             }
         }
+        copies = copies.flushed_by(best)?;
+        let [_, (memory, far)] = MEMORIES;
+        for replicas in 1..=REPLICAS {
+            let mut bench = Bench::new(&copies, None, best, replicas, bytes)?;
+            bench.updates = lab.size(500, UPDATES);
+            rows.extend(emulating(far, || {
+                bench.measure(memory, &mut positions, rounds)
+            })?);
+            steps.inc(1);
+        }
         steps.finish_and_clear();
-        rows.extend(update_cost::measure(lab, &copies.flushed_by(best)?)?);
+        rows.extend(update_cost::measure(lab, &copies)?);
         let parameters = Row::new()
             .count("array_bytes", bytes as u64)
             .count("rounds", rounds as u64)
@@ -117,6 +128,7 @@ impl Experiment for Replicate {
         let flush = Flush::Clwb.to_string();
         let time = |who: &str, phase: usize, replicas: usize| {
             let identity = [
+                ("memory", NEAR),
                 ("pattern", Pattern::Uniform.name()),
                 ("flush", &flush),
                 ("who", who),
@@ -164,10 +176,8 @@ impl Experiment for Replicate {
         };
         let dram = "PMDK, DRAM (paper)";
         let optane = "PMDK, Optane (paper)";
-        let mut rows = vec![
-            row("uniform clwb", optane, 1, 4.34),
-            row("uniform clwb", optane, 3, 13.6),
-        ];
+        let far = &panel("uniform clwb", FAR);
+        let mut rows = vec![row(far, optane, 1, 4.34), row(far, optane, 3, 13.6)];
         for replicas in 1..=REPLICAS {
             let times = replicas as f64;
             rows.push(row("uniform clwb", dram, replicas, 1.0 + 1.9 * times));
@@ -237,7 +247,7 @@ const fn view(title: &'static str, series: &'static str) -> View {
     }
 }
 
-const VIEWS: [View; 8] = [
+const VIEWS: [View; 12] = [
     update_cost::VIEW,
     View {
         title: "4-byte durable update of one copy, uniform positions, clwb",
@@ -257,6 +267,27 @@ const VIEWS: [View; 8] = [
     view("uniform, clflushopt", "uniform clflushopt"),
     view("binomial, clflushopt", "binomial clflushopt"),
     view("sequential, clflushopt", "sequential clflushopt"),
+    View {
+        title: "4-byte durable update of one copy in emulated Optane, uniform positions, clwb",
+        category: "phase",
+        series: "alone uniform clwb, emulated optane",
+        value: "time_ns",
+        per: Some("updates"),
+        unit: Unit::Nanoseconds,
+        mean: false,
+    },
+    view(
+        "uniform, clwb, emulated Optane: times the update of one copy there",
+        "uniform clwb, emulated optane",
+    ),
+    view(
+        "binomial, clwb, emulated Optane",
+        "binomial clwb, emulated optane",
+    ),
+    view(
+        "sequential, clwb, emulated Optane",
+        "sequential clwb, emulated optane",
+    ),
 ];
 
 #[cfg(test)]
@@ -267,6 +298,7 @@ mod tests {
     fn bars_are_about_updates_of_one_phase() {
         let row = |who: &str, phase: &str, replicas: &str, time_ns| {
             Row::new()
+                .text("memory", NEAR)
                 .text("pattern", "uniform")
                 .text("flush", "clwb")
                 .text("who", who)

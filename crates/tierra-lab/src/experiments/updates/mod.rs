@@ -1,7 +1,8 @@
 //! Figures 3.2, 3.3 and 3.4 of the replication thesis: durable updates of a column store, with and without
 //! transactions, and of a B+-tree, alone and with 1 to 3 replicas.
 //!
-//! Everything is on tmpfs treated as persistent memory, as in the thesis's "DRAM emulation". The column store (CS) is an array of
+//! Everything is on tmpfs treated as persistent memory, as in the thesis's "DRAM emulation"; ours is measured in emulated Optane as
+//! well. The column store (CS) is an array of
 //! 4-byte integers. CS TX makes each update a transaction, whose undo log has as many copies. KV is the
 //! [`PersistentTree`](tierra_index::PersistentTree), whose entries are updated and inserted. The first two are compared with
 //! PMDK's pool sets, if installed. Each is compared with its own update without replicas in the same minutes (a *phase* has one
@@ -21,7 +22,7 @@ use crate::lab::{Lab, SEED};
 use crate::peers::pmdk::{Pmdk, PoolSet, Update};
 use crate::positions::{Pattern, Positions};
 use crate::progress;
-use crate::replicas::Copies;
+use crate::replicas::{Copies, FAR, MEMORIES, NEAR, emulating, panel};
 use crate::results::Tier;
 use crate::row::{Row, find};
 use crate::turns::turns;
@@ -175,36 +176,44 @@ impl Experiment for Updates {
         };
         let mut alone = side(0)?;
         let mut rows = Vec::new();
-        let steps = progress::bar("numbers of replicas", REPLICAS);
+        let steps = progress::bar("numbers of replicas", REPLICAS * MEMORIES.len());
         for replicas in 1..=REPLICAS {
             let mut with = side(replicas)?;
-            let points = points(replicas, pmdk.is_some());
-            let mut samples = vec![Vec::with_capacity(rounds); points.len()];
-            for (number, turn) in turns(points.len(), rounds).enumerate() {
-                let point = points[turn.contender];
-                let side = match point.replicas {
-                    0 => &mut alone,
-                    _ => &mut with,
-                };
-                let number = (replicas << 16 | number) as u32;
-                let time_ns = side.sample(point, &mut places, number)?;
-                if !turn.is_warm_up() {
-                    samples[turn.contender].push(time_ns);
-                }
+            // A value always differs from the previous one.
+            let mut number = (replicas << 16) as u32;
+            for (memory, far) in MEMORIES {
+                // The peer's instructions are not emulated.
+                let points = points(replicas, pmdk.is_some() && memory == NEAR);
+                let samples = emulating(far, || {
+                    let mut samples = vec![Vec::with_capacity(rounds); points.len()];
+                    for turn in turns(points.len(), rounds) {
+                        let point = points[turn.contender];
+                        let side = match point.replicas {
+                            0 => &mut alone,
+                            _ => &mut with,
+                        };
+                        let time_ns = side.sample(point, &mut places, number)?;
+                        number += 1;
+                        if !turn.is_warm_up() {
+                            samples[turn.contender].push(time_ns);
+                        }
+                    }
+                    Ok(samples)
+                })?;
+                let phase: Vec<Row> = points
+                    .iter()
+                    .zip(samples)
+                    .map(|(point, samples)| row(*point, memory, replicas, samples))
+                    .collect();
+                rows.extend(
+                    points
+                        .iter()
+                        .zip(&phase)
+                        .map(|(point, row)| shown(*point, memory, row, &phase)),
+                );
+                steps.inc(1);
             }
             with.tree.check_copies()?;
-            let phase: Vec<Row> = points
-                .iter()
-                .zip(samples)
-                .map(|(point, samples)| row(*point, replicas, samples))
-                .collect();
-            rows.extend(
-                points
-                    .iter()
-                    .zip(&phase)
-                    .map(|(point, row)| shown(*point, row, &phase)),
-            );
-            steps.inc(1);
         }
         alone.tree.check_copies()?;
         steps.finish_and_clear();
@@ -226,6 +235,7 @@ impl Experiment for Updates {
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
         let bar = |workload: Workload, what: &str| {
             let identity = [
+                ("memory", NEAR),
                 ("pattern", Pattern::Uniform.name()),
                 ("workload", workload.name()),
                 ("who", OURS),
@@ -253,25 +263,27 @@ impl Experiment for Updates {
 
     fn paper(&self) -> Vec<Row> {
         // Section 3.1.2: figure 3.3, by clflushopt, and figure 3.4's "within 100 % a replica".
-        let row = |pattern: Pattern, who: &str, what: &str, times: f64| {
+        let row = |pattern: &str, who: &str, what: &str, times: f64| {
             Row::new()
-                .text(pattern.name(), who)
+                .text(pattern, who)
                 .text("shown", what)
                 .number("relative_time", times)
         };
         let (dram, optane) = ("PMDK, DRAM (paper)", "PMDK, Optane (paper)");
+        let [uniform, sequential] = [Pattern::Uniform, Pattern::Sequential].map(Pattern::name);
+        let far = &panel(uniform, FAR);
         let mut rows = vec![
-            row(Pattern::Uniform, dram, "CS TX, 3 replicas", 3.4),
-            row(Pattern::Uniform, optane, "CS TX, 3 replicas", 2.8),
-            row(Pattern::Uniform, dram, "KV, updates, 3 replicas", 2.5),
-            row(Pattern::Uniform, optane, "KV, updates, 3 replicas", 3.0),
+            row(uniform, dram, "CS TX, 3 replicas", 3.4),
+            row(far, optane, "CS TX, 3 replicas", 2.8),
+            row(uniform, dram, "KV, updates, 3 replicas", 2.5),
+            row(far, optane, "KV, updates, 3 replicas", 3.0),
         ];
         for replicas in 1..=REPLICAS {
             let what = label(Workload::Column, replicas);
             let times = replicas as f64;
-            rows.push(row(Pattern::Uniform, dram, &what, 1.0 + 1.9 * times));
-            rows.push(row(Pattern::Uniform, optane, &what, 1.0 + 3.3 * times));
-            rows.push(row(Pattern::Sequential, dram, &what, 1.0 + times));
+            rows.push(row(uniform, dram, &what, 1.0 + 1.9 * times));
+            rows.push(row(far, optane, &what, 1.0 + 3.3 * times));
+            rows.push(row(sequential, dram, &what, 1.0 + times));
         }
         rows
     }
@@ -297,8 +309,9 @@ fn points(replicas: usize, has_pmdk: bool) -> Vec<Point> {
     points
 }
 
-fn row(point: Point, phase: usize, samples: Vec<u64>) -> Row {
+fn row(point: Point, memory: &str, phase: usize, samples: Vec<u64>) -> Row {
     Row::new()
+        .text("memory", memory)
         .text("pattern", point.pattern.name())
         .text("workload", point.workload.name())
         .text("who", point.who())
@@ -310,7 +323,7 @@ fn row(point: Point, phase: usize, samples: Vec<u64>) -> Row {
 
 /// The factor over the update without replicas, in the same minutes.
 fn times(row: &Row, rows: &[Row]) -> Option<f64> {
-    let keys = ["pattern", "workload", "who", "phase"];
+    let keys = ["memory", "pattern", "workload", "who", "phase"];
     let own = keys.map(|key| row.get(key).map(ToString::to_string).unwrap_or_default());
     let mut identity = vec![("replicas", "0")];
     identity.extend(keys.into_iter().zip(own.iter().map(String::as_str)));
@@ -318,8 +331,8 @@ fn times(row: &Row, rows: &[Row]) -> Option<f64> {
 }
 
 /// The row with the keys of the views.
-fn shown(point: Point, row: &Row, rows: &[Row]) -> Row {
-    let pattern = point.pattern.name();
+fn shown(point: Point, memory: &str, row: &Row, rows: &[Row]) -> Row {
+    let pattern = panel(point.pattern.name(), memory);
     match point.replicas {
         0 if row.is(&[("phase", &REPLICAS.to_string())]) => {
             row.clone().text(&format!("alone {pattern}"), point.who())
@@ -327,7 +340,7 @@ fn shown(point: Point, row: &Row, rows: &[Row]) -> Row {
         0 => row.clone(),
         replicas => row
             .clone()
-            .text(pattern, point.who())
+            .text(&pattern, point.who())
             .text("shown", label(point.workload, replicas))
             .number("relative_time", times(row, rows).unwrap_or(f64::NAN)),
     }
@@ -364,7 +377,7 @@ const fn replicated(title: &'static str, series: &'static str) -> View {
     }
 }
 
-const VIEWS: [View; 7] = [
+const VIEWS: [View; 13] = [
     update_cost::VIEW,
     alone(
         "an update of one copy, uniform (figure 3.2)",
@@ -380,6 +393,27 @@ const VIEWS: [View; 7] = [
     replicated(
         "sequential: times the update of one copy (figure 3.4)",
         "sequential",
+    ),
+    alone(
+        "an update of one copy in emulated Optane, uniform (figure 3.2)",
+        "alone uniform, emulated optane",
+    ),
+    alone(
+        "an update of one copy in emulated Optane, binomial",
+        "alone binomial, emulated optane",
+    ),
+    alone(
+        "an update of one copy in emulated Optane, sequential",
+        "alone sequential, emulated optane",
+    ),
+    replicated(
+        "emulated Optane, uniform: times the update of one copy there (figure 3.3)",
+        "uniform, emulated optane",
+    ),
+    replicated("emulated Optane, binomial", "binomial, emulated optane"),
+    replicated(
+        "emulated Optane, sequential (figure 3.4)",
+        "sequential, emulated optane",
     ),
 ];
 
@@ -399,7 +433,7 @@ mod tests {
                         is_ours: true,
                         replicas,
                     };
-                    row(point, phase, vec![time_ns])
+                    row(point, NEAR, phase, vec![time_ns])
                 })
             })
             .collect();
@@ -424,7 +458,7 @@ mod tests {
         let ours = measured.rows.iter().filter(|row| row.is(&[("who", OURS)]));
         assert_eq!(
             ours.count(),
-            REPLICAS * 2 * Workload::ALL.len() * Pattern::ALL.len()
+            REPLICAS * MEMORIES.len() * 2 * Workload::ALL.len() * Pattern::ALL.len()
         );
         assert!(
             Updates
