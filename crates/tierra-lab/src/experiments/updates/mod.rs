@@ -145,7 +145,7 @@ impl Experiment for Updates {
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let array_bytes = lab.size(8 << 20, 512 << 20);
         let elements = array_bytes / size_of::<u32>();
-        let (key_bits, tree_bytes) = lab.size((15, 8 << 20), (22, 256 << 20));
+        let (key_bits, tree_bytes) = lab.size((15, 16 << 20), (22, 512 << 20));
         let rounds = lab.size(2, 11);
         let flush = Flush::best().unwrap_or(Flush::Clflush);
         let pmdk = Pmdk::compile(&lab.folder("updates")?)?;
