@@ -11,7 +11,7 @@
 //! }
 //! ```
 //! A query frees batches, build sides and tables of groups that the next one allocates again. mimalloc gives freed pages
-//! back to the system after 10 to 100 ms, and whoever needs them again waits for the system to map and clear them.
+//! back to the system after 10 to 100 ms, and the next use waits until the system has mapped and cleared them again.
 //!
 //! Only programs depend on this crate. A library leaves the choice of an allocator to the program.
 

@@ -116,7 +116,7 @@ pub const ALL: [Distribution; 12] = [
     },
 ];
 
-/// A column of BIGINT that nobody chose: how wide its values are, how many differ, whether they grow, lie in runs, or are NULL,
+/// A random column of BIGINT: how wide its values are, how many differ, whether they grow, lie in runs, or are NULL,
 /// and where in the column that changes, is all drawn.
 pub fn drawn(n: usize, random: &mut Random) -> ArrayRef {
     let changes_at = match random.below(3) {

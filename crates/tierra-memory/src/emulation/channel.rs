@@ -52,7 +52,7 @@ impl Route {
 }
 
 impl Route {
-    /// One that nobody else uses.
+    /// A route that no other core uses.
     #[cfg(test)]
     pub(super) fn alone() -> Route {
         Route {

@@ -6,7 +6,7 @@
 //! A store to a far line that the modelled cache lacks asks for the line, as a load does, and is done when it has
 //! arrived; a streaming store does not, but the memory itself reads a line that is written in part. A line that
 //! follows the one stored before was prefetched: it costs bandwidth and no latency. What is stored is written back
-//! when it is flushed, or, if nobody flushes it, at once; the core waits for that only if more is on its way than
+//! when it is flushed, or at once if no flush follows; the core waits for that only if more is on its way than
 //! a memory controller's queue holds. A flush also takes the line out of the cache, as both instructions do on the machines
 //! that the presets come from. The line of the first store behind a fence is asked for while the core still waits for the
 //! fence, from its flush on, because stores that do not depend on each other fit into one reorder window.
@@ -38,7 +38,7 @@ pub(super) enum Stored {
 pub(super) struct Core {
     devices: [Device; MAX_DEVICES],
     streams: Streams,
-    /// Whether memory that nobody counts is the usual far memory's.
+    /// Whether memory outside all counted ranges belongs to the default far memory.
     everywhere: bool,
     cache_sets: usize,
     /// The memory of the load issued last.
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn what_is_stored_and_not_flushed_is_written_back() {
-        // 64 ns a line, and 64 lines of queue: nobody waits for the first ones.
+        // 64 ns a line, and 64 lines of queue: the first stores do not wait.
         let mut core = core("random-write=1GB/s,sequential-write=1GB/s");
         let mut waited = 0;
         for at in 0..1000 {
