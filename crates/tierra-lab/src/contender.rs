@@ -28,10 +28,30 @@ impl Tierra {
 
     /// Creates a database in a new folder, its far pool in the same folder or elsewhere.
     pub fn create(folder: &Path, pool_path: Option<PathBuf>) -> Result<Tierra, LabError> {
+        Tierra::create_with(
+            folder,
+            DatabaseOptions {
+                pool_path,
+                ..DatabaseOptions::default()
+            },
+        )
+    }
+
+    /// Creates a database in a new folder, of which no chunk is copied near.
+    pub fn create_far(folder: &Path) -> Result<Tierra, LabError> {
+        Tierra::create_with(
+            folder,
+            DatabaseOptions {
+                near_memory_bytes: Some(0),
+                ..DatabaseOptions::default()
+            },
+        )
+    }
+
+    fn create_with(folder: &Path, options: DatabaseOptions) -> Result<Tierra, LabError> {
         let options = DatabaseOptions {
-            pool_path,
             threads: NonZeroUsize::new(THREADS),
-            ..DatabaseOptions::default()
+            ..options
         };
         let database =
             Database::create(folder, &options).by(Tierra::ENGINE, "creating a database")?;

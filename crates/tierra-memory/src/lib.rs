@@ -66,6 +66,7 @@ pub mod near;
 pub mod persist;
 pub mod placement;
 pub mod pool;
+mod prefetch;
 mod random;
 mod recording;
 pub mod region;
@@ -83,9 +84,11 @@ pub use far::FarSource;
 pub use gate::{GateStart, MemoryGate};
 pub use near::{NearCopy, NearMemory};
 pub use pool::{
-    Counters, Durability, Extent, ExtentLabel, ExtentWriter, Fault, Finished, MediumKind, Pool,
-    PoolError, PoolOptions, PublishError, Transaction, UndoLog, Written,
+    Copied, CopyMethod, CopyMethodError, Counters, Durability, Extent, ExtentLabel, ExtentWriter,
+    Fault, Finished, MediumKind, Pool, PoolError, PoolOptions, PublishError, Transaction, UndoLog,
+    Written,
 };
+pub use prefetch::prefetch;
 pub use region::{Region, RegionError, collapse};
 pub use size::{Size, SizeError};
 pub use topology::{NodeId, SocketId, Speed, Topology, TopologyError};

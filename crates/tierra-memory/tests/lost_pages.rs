@@ -104,10 +104,10 @@ fn an_extent_outlives_its_header() {
     };
     assert!(!pool.has_damaged_header(beyond));
     pool.retain(&[kept]).unwrap_err();
-    pool.retain_headless(&[kept], &[]).unwrap_err();
-    pool.retain_headless(&[kept, beyond], &[kept, beyond])
+    pool.retain_without_header(&[kept], &[]).unwrap_err();
+    pool.retain_without_header(&[kept, beyond], &[kept, beyond])
         .unwrap_err();
-    pool.retain_headless(&[kept], &[kept]).unwrap();
+    pool.retain_without_header(&[kept], &[kept]).unwrap();
     assert_eq!(pool.bytes(kept), payload(1, 5_000));
     pool.restore_header(kept, &label).unwrap();
     verify(&pool, &[kept, root]);

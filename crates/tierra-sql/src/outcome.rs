@@ -16,7 +16,7 @@ use futures::{Stream, StreamExt};
 use crate::error::SqlError;
 use crate::limits::DeepPlan;
 use crate::memory::Collected;
-use crate::{defect, twins};
+use crate::{defect, duplicate_names};
 
 /// The outcome of one statement.
 pub enum Outcome {
@@ -88,7 +88,7 @@ impl Rows {
         pool: &Arc<dyn MemoryPool>,
     ) -> Self {
         let planned = stream.schema();
-        let restored = twins::restored(&planned);
+        let restored = duplicate_names::restored(&planned);
         Self {
             schema: restored.clone().unwrap_or(planned),
             restored,

@@ -23,7 +23,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
-use crate::memory::with_close_texts;
+use crate::memory::with_compact_strings;
 
 /// What is hidden.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ pub(crate) enum Pass {
     Order(Vec<usize>),
     /// All facts about values and their order.
     Rows,
-    /// Nothing. Strings are copied out of buffers of which they use a small part ([`with_close_texts`]).
+    /// Nothing. Strings are copied out of buffers of which they use a small part ([`with_compact_strings`]).
     Texts,
     /// Nothing. The input is started when its first batch is asked for, and not with the plan.
     Deferred,
@@ -154,7 +154,7 @@ impl ExecutionPlan for PassExec {
                 let rows = input.execute(partition, context)?;
                 Box::pin(RecordBatchStreamAdapter::new(
                     rows.schema(),
-                    rows.map(|batch| with_close_texts(batch?)),
+                    rows.map(|batch| with_compact_strings(batch?)),
                 ))
             }
             Pass::Deferred => {

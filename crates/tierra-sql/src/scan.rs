@@ -40,7 +40,7 @@ use tierra_interleave::Scheduling;
 
 use crate::filter::{ColumnFilters, DynamicFilters};
 use crate::late::RowSource;
-use crate::statistics;
+use crate::{settings, statistics};
 
 /// Tables smaller than this are read by one thread: starting another costs more than it saves.
 const PARALLEL_ROWS: u64 = 1 << 15;
@@ -332,12 +332,15 @@ impl ExecutionPlan for TierraScanExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let wanted = context.session_config().batch_size();
+        let settings = settings::of(context.session_config().options());
+        let scan = self.shared_scan(partition);
+        let cursor = scan.cursor_by(settings.access, settings.prefetch_lines);
         let stream = ScanStream {
             // If rows become wide, batches have fewer rows than the scan's. Otherwise a batch has as many as its blocks.
             cut_rows: (wanted < self.plan.batch_rows).then_some(wanted),
             rest: None,
             schema: self.schema(),
-            cursor: self.shared_scan(partition).cursor(),
+            cursor: cursor.map_err(|error| DataFusionError::External(Box::new(error)))?,
             snapshot: self.plan.snapshot.clone(),
             table_schema: Arc::clone(&self.plan.schema),
             dynamic: Arc::clone(&self.dynamic),
@@ -439,6 +442,7 @@ struct Counts {
     tail_rows: Count,
     bytes_near: Count,
     bytes_far: Count,
+    bytes_copied: Count,
     lookups: Count,
     index_lookups: Count,
     suspensions: Count,
@@ -455,6 +459,7 @@ impl Counts {
             tail_rows: count("tail_rows"),
             bytes_near: count("bytes_near"),
             bytes_far: count("bytes_far"),
+            bytes_copied: count("bytes_copied"),
             lookups: count("lookups"),
             index_lookups: count("index_lookups"),
             suspensions: count("suspensions"),
@@ -480,6 +485,7 @@ impl Counts {
         add(&self.tail_rows, now.tail_rows, self.seen.tail_rows);
         add(&self.bytes_near, now.bytes_near, self.seen.bytes_near);
         add(&self.bytes_far, now.bytes_far, self.seen.bytes_far);
+        add(&self.bytes_copied, now.bytes_copied, self.seen.bytes_copied);
         add(&self.lookups, now.lookups, self.seen.lookups);
         add(
             &self.index_lookups,

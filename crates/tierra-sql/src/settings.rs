@@ -1,15 +1,14 @@
 //! The settings that `SET tierra.*` changes and `SHOW tierra.*` shows.
 //!
 //! They live in DataFusion's configuration, so that SHOW ALL and information_schema list them. [`apply`] copies those
-//! that DataFusion has under another name. Emulated far memory belongs to the process, and read checks belong to the
-//! database: SET changes them for every session, and SHOW shows the values in force.
-//! in force.
+//! that DataFusion has under another name. Emulated far memory belongs to the process, and read checks and frames belong to
+//! the database: SET changes them for every session, and SHOW shows the values in force.
 
 use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
-use tierra_engine::{ReadChecks, ScrubPace};
+use tierra_engine::{Access, Frames, ReadChecks, ScrubPace};
 use tierra_interleave::Scheduling;
 use tierra_memory::Size;
 use tierra_memory::emulation::{self, FarMemory};
@@ -33,6 +32,9 @@ const JOIN_LIST_BYTES: usize = 1 << 15;
 /// The most threads of one query or load.
 pub const THREADS_MOST: usize = 1024;
 
+/// The most lines of a block that are asked for ahead: its first 4 KiB.
+const PREFETCH_LINES_MOST: usize = 64;
+
 /// The settings of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct TierraSettings {
@@ -48,6 +50,12 @@ pub(crate) struct TierraSettings {
     pub(crate) late_rows: bool,
     /// Rows of a join's build side from which its lookups are interleaved.
     pub(crate) join_build_rows: usize,
+    /// How scans reach blocks in far memory.
+    pub(crate) access: Access,
+    /// Lines that scans in place ask for ahead.
+    pub(crate) prefetch_lines: usize,
+    /// The frames of the database.
+    pub(crate) frames: Frames,
     /// When data read from the database is checked.
     pub(crate) read_checks: ReadChecks,
     /// The speed of the database's scrubber.
@@ -82,6 +90,9 @@ impl TierraSettings {
             "query_memory" => self.query_memory = settings.query_memory,
             "late_rows" => self.late_rows = settings.late_rows,
             "join_build_rows" => self.join_build_rows = settings.join_build_rows,
+            "access" => self.access = settings.access,
+            "prefetch_lines" => self.prefetch_lines = settings.prefetch_lines,
+            "frames" => self.frames.reset(),
             "verify_reads" => self.read_checks.reset(),
             "scrub_pace" => self.scrub_pace.reset(),
             "emulate" => emulation::set(*far)
@@ -102,6 +113,9 @@ impl Default for TierraSettings {
             query_memory: usize::MAX,
             late_rows: true,
             join_build_rows: JOIN_BUILD_ROWS,
+            access: Access::default(),
+            prefetch_lines: 0,
+            frames: Frames::default(),
             read_checks: ReadChecks::default(),
             scrub_pace: ScrubPace::default(),
         }
@@ -149,6 +163,24 @@ impl ExtensionOptions for TierraSettings {
                     .to_ascii_lowercase()
                     .parse()
                     .map_err(|_| invalid(key, value, "'true' or 'false'"))?;
+            }
+            "access" => {
+                let access = value.to_ascii_lowercase().parse();
+                let expected = "'in-place', 'mapped', 'buffered' or 'direct'";
+                self.access = access.map_err(|_| invalid(key, value, expected))?;
+            }
+            "prefetch_lines" => {
+                let lines = value
+                    .parse()
+                    .ok()
+                    .filter(|lines| *lines <= PREFETCH_LINES_MOST);
+                let expected = format!("a whole number from 0 to {PREFETCH_LINES_MOST}");
+                self.prefetch_lines = lines.ok_or_else(|| invalid(key, value, &expected))?;
+            }
+            "frames" => {
+                let expected = |_| invalid(key, value, "a number of bytes such as '64M', or '0'");
+                let Size(bytes) = value.parse().map_err(expected)?;
+                self.frames.set(bytes);
             }
             "verify_reads" => {
                 let reads = value.to_ascii_lowercase().parse();
@@ -209,6 +241,22 @@ impl ExtensionOptions for TierraSettings {
                  all threads probing one table; below, or where the rows are not known, each has its own",
             ),
             entry(
+                "access",
+                self.access.to_string(),
+                "How scans reach blocks in far memory: 'in-place'; or as copies in frames, 'mapped' from the mapping, \
+                 'buffered' by read() through the page cache, 'direct' past it",
+            ),
+            entry(
+                "prefetch_lines",
+                self.prefetch_lines.to_string(),
+                "Lines of a column's next block that scans in place ask for before they read one",
+            ),
+            entry(
+                "frames",
+                Size(self.frames.get()).to_string(),
+                "Memory for frames, in the whole database; unused while every scan reads in place",
+            ),
+            entry(
                 "verify_reads",
                 self.read_checks.get().to_string(),
                 "When stored bytes are compared with their checksums, in the whole database: 'first', before a block is \
@@ -232,7 +280,8 @@ impl ExtensionOptions for TierraSettings {
 fn unknown(key: &str) -> DataFusionError {
     DataFusionError::Configuration(format!(
         "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads, tierra.batch_rows, \
-         tierra.query_memory, tierra.late_rows, tierra.join_build_rows, tierra.verify_reads, tierra.scrub_pace and \
+         tierra.query_memory, tierra.late_rows, tierra.join_build_rows, tierra.access, tierra.prefetch_lines, tierra.frames, \
+         tierra.verify_reads, tierra.scrub_pace and \
          tierra.emulate"
     ))
 }

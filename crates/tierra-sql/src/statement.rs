@@ -128,7 +128,7 @@ impl Parsed {
                 if let ast::Statement::Insert(insert) = prepared(inner) {
                     mark_casts(insert);
                     if let Some(source) = &mut insert.source {
-                        name_twins(source.body.as_mut());
+                        name_duplicates(source.body.as_mut());
                     }
                 }
                 self.settle_expressions(inner.as_mut());
@@ -317,7 +317,7 @@ fn mark_casts(insert: &mut ast::Insert) {
 
 /// Names every expression that occurs twice in a select list: the planner requires different names, and the names of
 /// inserted columns are not visible.
-fn name_twins(source: &mut ast::SetExpr) {
+fn name_duplicates(source: &mut ast::SetExpr) {
     match source {
         ast::SetExpr::Select(select) => {
             let mut seen = HashSet::new();
@@ -333,8 +333,8 @@ fn name_twins(source: &mut ast::SetExpr) {
             }
         }
         ast::SetExpr::SetOperation { left, right, .. } => {
-            name_twins(left);
-            name_twins(right);
+            name_duplicates(left);
+            name_duplicates(right);
         }
         _ => {}
     }

@@ -331,26 +331,22 @@ fn scrub(database: &Database) -> Result<SystemTable> {
             i64::try_from(value).unwrap_or(i64::MAX)
         ]))
     };
-    let began = progress.round_began.map(microseconds);
+    let began = progress.pass_began.map(microseconds);
     SystemTable::new([
         ("pace_bytes_per_s", false, number(progress.bytes_per_s)),
         (
-            "walking",
+            "running",
             false,
-            Arc::new(BooleanArray::from(vec![progress.is_walking])),
+            Arc::new(BooleanArray::from(vec![progress.is_running])),
         ),
         (
-            "round_began",
+            "pass_began",
             true,
             Arc::new(TimestampMicrosecondArray::from_iter([began])),
         ),
-        ("round_bytes", false, number(progress.round_bytes)),
-        (
-            "round_total_bytes",
-            false,
-            number(progress.round_total_bytes),
-        ),
-        ("rounds", false, number(progress.rounds)),
+        ("pass_bytes", false, number(progress.pass_bytes)),
+        ("pass_total_bytes", false, number(progress.pass_total_bytes)),
+        ("passes", false, number(progress.passes)),
         ("damaged_copies", false, number(progress.damaged_copies)),
         ("repaired_copies", false, number(progress.repaired_copies)),
         ("faults_found", false, number(totals.found)),

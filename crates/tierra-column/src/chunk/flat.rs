@@ -73,6 +73,18 @@ impl<'a> FlatCodes<'a> {
         }
     }
 
+    /// Of a chunk of so many rows whose codes are not found by arithmetic alone.
+    pub(super) fn none(rows: u32) -> FlatCodes<'a> {
+        FlatCodes {
+            packed: &[],
+            number: 0,
+            rows,
+            width: 0,
+            null_codes: 0,
+            meaning: Meaning::Other,
+        }
+    }
+
     #[inline(always)]
     pub(super) fn is_flat(&self) -> bool {
         self.meaning != Meaning::Other

@@ -194,7 +194,8 @@ impl<'a> Chunk<'a> {
     /// If there is no such block.
     pub fn block_range(&self, block: usize) -> Range<usize> {
         let entry = self.entry(block);
-        let start = self.descriptor.data_offset as usize + entry.offset_lines as usize * LINE_BYTES;
+        let offset_bytes = entry.offset_lines as usize * LINE_BYTES;
+        let start = (self.descriptor.data_offset as usize).wrapping_add(offset_bytes);
         start..start + entry.len_bytes as usize
     }
 
@@ -260,10 +261,31 @@ impl<'a> Chunk<'a> {
         BlockEntry::read(self.entry_bytes(block))
     }
 
+    /// The same chunk with some of its blocks in other memory: `bytes` are those of the chunk from `start` on, and at least
+    /// [`PAD_BYTES`](crate::bits::PAD_BYTES) more behind the last block. Only these blocks may be read by it, and nothing that
+    /// concerns the chunk's own bytes may be asked for.
+    ///
+    /// Reading any other block panics.
+    pub fn with_blocks<'b>(&self, start: usize, bytes: &'b [u8]) -> Chunk<'b>
+    where
+        'a: 'b,
+    {
+        let mut descriptor = self.descriptor;
+        // May be less than nothing: the sum with the offset of a block within `bytes` is not.
+        descriptor.data_offset = descriptor.data_offset.wrapping_sub(start as u64);
+        Chunk {
+            flat: FlatCodes::none(descriptor.rows),
+            head: self.head,
+            bytes,
+            descriptor,
+        }
+    }
+
     /// The bytes from `offset_bytes` after the start of the first block to the end.
     #[inline]
     fn blocks_from(&self, offset_bytes: usize) -> &'a [u8] {
-        &self.bytes[self.descriptor.data_offset as usize + offset_bytes..]
+        // Wraps for `with_blocks` alone.
+        &self.bytes[(self.descriptor.data_offset as usize).wrapping_add(offset_bytes)..]
     }
 
     /// The block's bytes and everything after them: at least the pad.

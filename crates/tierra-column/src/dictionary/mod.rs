@@ -15,10 +15,10 @@
 mod builder;
 mod code_set;
 mod decoder;
-mod image;
 mod merge;
 mod search;
 mod sort;
+mod stored;
 mod values;
 
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) use decoder::ValueRef;
 pub use merge::Remapping;
 pub(crate) use values::Values;
 
-use crate::filter::{Filter, ResolvedFilter, ValueSet};
+use crate::filter::{ResolvedFilter, ValueSet};
 use crate::logical_type::{LogicalType, Physical};
 use crate::ordinal::OrdinalType;
 use crate::value::Value;
@@ -262,24 +262,6 @@ impl Dictionary {
                 report
             })
         });
-    }
-
-    /// The filter on codes that `predicate` makes: evaluated once per value instead of once per
-    /// row. `predicate` gets [`Dictionary::values_array`] and returns a bit for each value.
-    ///
-    /// # Errors
-    /// Those of `predicate`.
-    pub fn filter_codes<E>(
-        &self,
-        matches_null: bool,
-        predicate: impl FnOnce(&ArrayRef) -> Result<arrow::buffer::BooleanBuffer, E>,
-    ) -> Result<Filter, E> {
-        let passes = predicate(&self.values_array())?;
-        let mut bitmap = vec![0_u64; self.len().div_ceil(64)];
-        for code in passes.set_indices().take_while(|&code| code < self.len()) {
-            bitmap[code / 64] |= 1 << (code % 64);
-        }
-        Ok(Filter::codes(self.generation, bitmap.into(), matches_null))
     }
 
     /// The codes of the values that pass. A set is looked up value by value, as `lookups` says.

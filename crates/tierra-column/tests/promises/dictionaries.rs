@@ -307,21 +307,16 @@ fn filters_see_main_and_delta() {
 }
 
 #[test]
-fn any_predicate_is_evaluated_once_per_value() {
+fn a_predicate_evaluated_once_per_value_filters_rows_by_code() {
     let ty = LogicalType::Varchar;
     let (dictionary, chunks) = grown(ty);
+    let values = dictionary.values_array();
+    let mut bitmap = vec![0_u64; dictionary.len().div_ceil(64)];
+    for (code, text) in values.as_string_view().iter().enumerate() {
+        bitmap[code / 64] |= u64::from(text.unwrap().contains('7')) << (code % 64);
+    }
     for matches_null in [false, true] {
-        let filter = dictionary
-            .filter_codes(matches_null, |values| {
-                Ok::<_, std::convert::Infallible>(
-                    values
-                        .as_string_view()
-                        .iter()
-                        .map(|text| text.unwrap().contains("7"))
-                        .collect(),
-                )
-            })
-            .unwrap();
+        let filter = Filter::codes(dictionary.generation(), bitmap.clone().into(), matches_null);
         for (bytes, column) in &chunks {
             let chunk = Chunk::open(bytes, ty).unwrap();
             let bound = chunk

@@ -27,6 +27,7 @@ use crate::spec::replicas::Replicas;
 use crate::storage::Storage;
 use crate::storage::directory::Home;
 use crate::storage::faults::{Fault, FaultTotals};
+use crate::storage::frames::Frames;
 use crate::storage::lock::DirectoryLock;
 use crate::storage::options::DatabaseOptions;
 use crate::storage::read_checks::ReadChecks;
@@ -416,6 +417,11 @@ impl Database {
             options,
             progress,
         )
+    }
+
+    /// The frames of scans that do not read in place; their size can be read and changed.
+    pub fn frames(&self) -> &Frames {
+        &self.storage.losses().frames
     }
 
     /// How often reads are checked; can be read and changed.

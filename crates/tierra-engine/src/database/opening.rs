@@ -133,7 +133,7 @@ impl Database {
         let home = found(dir, options)?;
         let read_only = lock.read_only().is_some();
         if !read_only {
-            home.believe().map_err(io_error(dir))?;
+            home.sync().map_err(io_error(dir))?;
         }
         if let Some(why) = lock.read_only() {
             tracing::warn!(dir = %dir.display(), why, "the database is open for reading only");

@@ -1,8 +1,8 @@
 //! The dictionaries of a table while codes are given out: one builder per column, shared by all running loads and seals.
 //!
 //! Within a generation codes are only appended, so chunks that are encoded at the same time agree regardless of the commit order:
-//! a commit publishes every value that has a code by then. A merge starts a new generation; the table's gate keeps it apart from
-//! encoding.
+//! a commit publishes every value that has a code by then. A merge starts a new generation; the table's `LoadMergeLock` keeps it
+//! apart from encoding.
 //!
 //! Invariant: the codes given out for a column continue those of its published dictionary.
 
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::ArrayRef;
 use tierra_column::{ChunkPlan, Dictionary, DictionaryBuilder, EncodeError, Physical};
+use tierra_memory::LINE_BYTES;
 
 use crate::calibration::Calibration;
 use crate::dictionaries::published::Dictionaries;
@@ -26,7 +27,6 @@ use crate::storage::extent::{OwnedExtent, Owner};
 const FIRST_GENERATION: u64 = 1;
 /// If there are more delta images they are rewritten as one.
 const DELTAS_MOST: usize = 64;
-const LINE: usize = 64;
 
 #[derive(Debug, Default)]
 struct Column {
@@ -216,7 +216,7 @@ impl ImageExtent {
             offset: self.len_bytes as u64,
             len_bytes: len_bytes as u64,
         };
-        self.len_bytes += len_bytes.next_multiple_of(LINE);
+        self.len_bytes += len_bytes.next_multiple_of(LINE_BYTES);
         self.images.push(image);
         place
     }
@@ -251,7 +251,7 @@ impl ImageExtent {
         let mut at = 0;
         for image in &self.images {
             let image = image.bytes();
-            let end = (at + image.len()).next_multiple_of(LINE);
+            let end = (at + image.len()).next_multiple_of(LINE_BYTES);
             writer[at..at + image.len()].copy_from_slice(&image);
             writer[at + image.len()..end].fill(0);
             at = end;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use tierra_column::{EncodeError, FilterError, FormatError, PostingsError};
 use tierra_memory::replication::ReplicationError;
-use tierra_memory::{PoolError, RegionError};
+use tierra_memory::{CopyMethodError, PoolError, RegionError};
 
 pub use self::input::InputError;
 pub use self::log::LogError;
@@ -488,6 +488,9 @@ pub enum ScanError {
     /// A tier of the table is missing.
     #[error(transparent)]
     Unavailable(#[from] UnavailableError),
+    /// A tier cannot be read in the way that was asked for.
+    #[error(transparent)]
+    Access(#[from] CopyMethodError),
     /// A filter that the column cannot evaluate.
     #[error("table {table:?}, column {column:?}: {source}")]
     Filter {

@@ -191,10 +191,10 @@ impl StoredPages {
         format: &impl PageFormat,
         page: usize,
     ) -> Result<(), FormatError> {
-        let is_right = |bytes: &[u8]| format.check(page, bytes).is_ok();
+        let is_valid = |bytes: &[u8]| format.check(page, bytes).is_ok();
         self.check(format, page).or_else(|error| {
             // Near copies are not repaired: damage there stays.
-            match self.near.is_none() && repair::stored(&self.extent, format.range(page), is_right)
+            match self.near.is_none() && repair::stored(&self.extent, format.range(page), is_valid)
             {
                 true => Ok(()),
                 false => Err(error),

@@ -47,13 +47,13 @@ pub(crate) fn block(
     })
 }
 
-/// Repairs a range of the first copy from any other that has it, according to `is_right`. Returns whether it is right then.
+/// Repairs a range of the first copy from any other that has it, according to `is_valid`. Returns whether it is valid then.
 pub(crate) fn stored(
     extent: &OwnedExtent,
     range: Range<usize>,
-    is_right: impl Fn(&[u8]) -> bool,
+    is_valid: impl Fn(&[u8]) -> bool,
 ) -> bool {
-    stored_in(extent, extent.first(), range, FaultKind::Checksum, is_right)
+    stored_in(extent, extent.first(), range, FaultKind::Checksum, is_valid)
 }
 
 /// Repairs bytes of the first copy, from `at` on, from near memory.
@@ -72,17 +72,17 @@ pub(crate) fn near(extent: &OwnedExtent, at: usize, right: &[u8]) {
     let _ = write(extent, read, right, range, "near memory");
 }
 
-/// Repairs a range of a copy from any other that has it. Returns whether it is right then.
+/// Repairs a range of a copy from any other that has it. Returns whether it is valid then.
 fn stored_in(
     extent: &OwnedExtent,
     read: &Arc<ExtentCopy>,
     range: Range<usize>,
     kind: FaultKind,
-    is_right: impl Fn(&[u8]) -> bool,
+    is_valid: impl Fn(&[u8]) -> bool,
 ) -> bool {
     let _alone = alone();
     let was_lost = read.is_lost(&range);
-    let is_whole = is_right(&read[range.clone()]);
+    let is_whole = is_valid(&read[range.clone()]);
     if is_whole && !was_lost {
         // Another thread repaired it first.
         return true;
@@ -97,21 +97,21 @@ fn stored_in(
         return rewrite(extent, read, range).is_ok();
     }
     let put_right = |_| {
-        let right = others(extent, read).find(|other| is_right(&other[range.clone()]));
+        let right = others(extent, read).find(|other| is_valid(&other[range.clone()]));
         right.is_some_and(|right| {
-            replace(extent, read, right, range.clone()).is_ok() && is_right(&read[range.clone()])
+            replace(extent, read, right, range.clone()).is_ok() && is_valid(&read[range.clone()])
         })
     };
-    let is_right = (0..TRIES).any(put_right);
-    if !is_right {
+    let is_valid = (0..TRIES).any(put_right);
+    if !is_valid {
         log.lost(extent, read, &range);
     }
-    is_right
+    is_valid
 }
 
 /// Repairs the header of a chunk, with its directory, if `open` cannot read it in the copy that is read, or it was lost there.
 /// Returns whether it can be read now.
-pub(crate) fn head<'a, E>(
+pub(crate) fn header<'a, E>(
     extent: &'a OwnedExtent,
     read: &'a Arc<ExtentCopy>,
     place: Range<usize>,

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tierra_column::Encoding;
+use tierra_column::{CHUNK_ROWS, Encoding};
 
 use crate::spec::TableSpec;
 use crate::spec::replicas::{ReplicaPlacement, TierId};
 
-/// The most rows of a segment.
-pub const SEGMENT_ROWS: usize = 1 << 20;
+/// The most rows of a segment: each column of it is one chunk.
+pub const SEGMENT_ROWS: usize = CHUNK_ROWS;
 
 /// The number of an extent, independent of its copies and their places. Never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

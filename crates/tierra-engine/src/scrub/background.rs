@@ -1,9 +1,9 @@
 //! The scrubber: a thread that continuously and slowly checks everything a database stores, and at once what was just lost.
 //!
-//! A round reads every copy of every extent at the pace of [`DatabaseOptions::scrub_bytes_per_s`](crate::DatabaseOptions),
-//! ordered by extent number, so that newly written extents come last. It begins at least [`ROUND_LEAST`] after the previous one
+//! A pass reads every copy of every extent at the pace of [`DatabaseOptions::scrub_bytes_per_s`](crate::DatabaseOptions),
+//! ordered by extent number, so that newly written extents come last. It begins at least [`PASS_LEAST`] after the previous one
 //! began. Its position and start are stored in the file `scrub` of the database's directory, because processes may live shorter
-//! than a round.
+//! than a pass.
 //!
 //! Invariant: it keeps no extent allocated except the one that it reads; with a pace of 0 it reads only what was lost.
 
@@ -27,11 +27,11 @@ use crate::table::requests::{Request, Requests, TableExtents};
 /// Default bytes per second: less than a hundredth of what checksums take of one core, and about 3 % of the bandwidth of the
 /// slowest modules.
 pub const SCRUB_BYTES_PER_S: u64 = 64 << 20;
-/// The least time from the beginning of a round to that of the next.
-const ROUND_LEAST: Duration = Duration::from_secs(24 * 3600);
+/// The least time from the beginning of a pass to that of the next.
+const PASS_LEAST: Duration = Duration::from_secs(24 * 3600);
 /// Interval at which its position is stored.
 const REMEMBER_EVERY: Duration = Duration::from_secs(60);
-/// Interval at which the lengths of files are checked, also between rounds.
+/// Interval at which the lengths of files are checked, also between passes.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 const STATE_FILE: &str = "scrub";
 
@@ -40,16 +40,16 @@ const STATE_FILE: &str = "scrub";
 pub struct ScrubProgress {
     /// The most bytes per second; 0: it only repairs what was lost.
     pub bytes_per_s: u64,
-    /// Whether a round is running.
-    pub is_walking: bool,
-    /// Bytes read in this round, or the last one, since the database was opened.
-    pub round_bytes: u64,
+    /// Whether a pass is running.
+    pub is_running: bool,
+    /// Bytes read in this pass, or the last one, since the database was opened.
+    pub pass_bytes: u64,
     /// Bytes that were left to read when that count began.
-    pub round_total_bytes: u64,
-    /// When the current round, or the last one, began, in any process.
-    pub round_began: Option<SystemTime>,
-    /// Rounds that ended since the database was opened.
-    pub rounds: u64,
+    pub pass_total_bytes: u64,
+    /// When the current pass, or the last one, began, in any process.
+    pub pass_began: Option<SystemTime>,
+    /// Passes that ended since the database was opened.
+    pub passes: u64,
     /// Copies of extents found damaged since the database was opened.
     pub damaged_copies: u64,
     /// Those of them that were repaired.
@@ -75,7 +75,7 @@ impl ScrubPace {
         }))
     }
 
-    /// Sets the bytes per second from the next extent on. 0 pauses a round; it continues when there is a pace again.
+    /// Sets the bytes per second from the next extent on. 0 pauses a pass; it continues when there is a pace again.
     pub fn set(&self, bytes_per_s: u64) {
         // Relaxed, here and below: nothing else depends on it.
         self.0.bytes_per_s.store(bytes_per_s, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl ScrubPace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     began: SystemTime,
-    /// The number of the next extent to read; `None` once the round is over.
+    /// The number of the next extent to read; `None` once the pass is over.
     next: Option<ExtentId>,
 }
 
@@ -188,7 +188,7 @@ impl Scrubber {
     }
 }
 
-/// An extent that the round has yet to read, while anything else references it.
+/// An extent that the pass has yet to read, while anything else references it.
 struct Ahead {
     table: Arc<TableEntry>,
     extent: Weak<OwnedExtent>,
@@ -211,12 +211,12 @@ impl Work {
             next: None,
         });
         loop {
-            lock(&self.shared.told).progress.round_began = Some(state.began);
+            lock(&self.shared.told).progress.pass_began = Some(state.began);
             let age = state.began.elapsed().unwrap_or(Duration::ZERO);
             let wait = match state.next {
                 _ if self.pace.get() == 0 || self.storage.read_only().is_some() => Duration::MAX,
                 Some(_) => Duration::ZERO,
-                None => ROUND_LEAST.saturating_sub(age),
+                None => PASS_LEAST.saturating_sub(age),
             };
             match self.wait(wait.min(LOOK_EVERY)) {
                 Woken::Closing => return,
@@ -230,7 +230,7 @@ impl Work {
                             next: Some(ExtentId(0)),
                         };
                     }
-                    self.round(&mut state);
+                    self.pass(&mut state);
                     write_state(&self.path, &state);
                 }
             }
@@ -257,8 +257,8 @@ impl Work {
         }
     }
 
-    /// Continues the round from the state's position, to its end or until there is something else to do.
-    fn round(&self, state: &mut State) {
+    /// Continues the pass from the state's position, to its end or until there is something else to do.
+    fn pass(&self, state: &mut State) {
         match self.requests.ask(|reply| Request::CheckOwn {
             // Missing tiers may come back: nothing that diverges from them may be published before a requested write.
             repair: self.storage.is_settled(),
@@ -291,8 +291,8 @@ impl Work {
         ahead.sort_by_key(|(id, _)| *id);
         {
             let progress = &mut lock(&self.shared.told).progress;
-            progress.is_walking = true;
-            (progress.round_bytes, progress.round_total_bytes) = (0, total);
+            progress.is_running = true;
+            (progress.pass_bytes, progress.pass_total_bytes) = (0, total);
         }
         let mut remembered = SystemTime::now();
         let mut is_done = true;
@@ -321,14 +321,14 @@ impl Work {
             }
         }
         let progress = &mut lock(&self.shared.told).progress;
-        progress.is_walking = false;
+        progress.is_running = false;
         if is_done {
             state.next = None;
-            progress.rounds += 1;
+            progress.passes += 1;
         }
     }
 
-    /// Whether something is more urgent than the round.
+    /// Whether something is more urgent than the pass.
     fn is_wanted(&self) -> bool {
         let told = lock(&self.shared.told);
         told.closing || told.has_losses
@@ -342,7 +342,7 @@ impl Work {
         // Losses found by this read are handled next.
         self.storage.validate(seen);
         let progress = &mut lock(&self.shared.told).progress;
-        progress.round_bytes += report.bytes;
+        progress.pass_bytes += report.bytes;
         progress.damaged_copies += report.damaged_copies;
         progress.repaired_copies += report.repaired_copies;
         !report.stopped
@@ -375,7 +375,7 @@ enum Woken {
     Due,
 }
 
-/// `1 SECONDS NEXT`: when the round began, since 1970, and the next extent's number, or `-`.
+/// `1 SECONDS NEXT`: when the pass began, since 1970, and the next extent's number, or `-`.
 fn read_state(path: &Path) -> Option<State> {
     let text = std::fs::read_to_string(path).ok()?;
     let mut words = text.split_whitespace();

@@ -109,7 +109,7 @@ pub(crate) fn scrub(
         if report.stopped || options.only_verify || storage.validate(seen) {
             break;
         }
-        // The next round reports it again.
+        // The next pass reports it again.
         report.lost.truncate(lost_before);
     }
     Ok(report)
@@ -203,10 +203,10 @@ pub(crate) fn scrub_extent(
             restore_lost(extent, copy);
         }
     }
-    let is_right = |copy: &ExtentCopy| is_log || !copy.has_losses();
+    let is_valid = |copy: &ExtentCopy| is_log || !copy.has_losses();
     let (right, wrong): (Vec<_>, Vec<_>) = checked
         .into_iter()
-        .partition(|(copy, checked)| checked.is_ok() && is_right(copy));
+        .partition(|(copy, checked)| checked.is_ok() && is_valid(copy));
     report.extents += 1;
     report.bytes += extent.len_bytes() * extent.copies().len() as u64;
     if wrong.is_empty() {

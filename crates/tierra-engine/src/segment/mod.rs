@@ -4,6 +4,7 @@
 //! no chunk header in far memory. Its extents stay allocated as long.
 
 pub(crate) mod chunk_headers;
+pub(crate) mod framed;
 mod segments;
 
 pub(crate) use self::segments::Segments;
@@ -505,7 +506,7 @@ impl std::fmt::Debug for Segment {
 /// Repairs the header of a chunk from another copy, if it cannot be opened.
 fn repair_header(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) {
     let open = |bytes| open_bytes(bytes, bytes, spec, column, entry);
-    repair::head(
+    repair::header(
         extent,
         extent.first(),
         range_of(&entry.chunks[column]),

@@ -58,12 +58,12 @@ impl Segment {
         let columns = Vec::from_iter((0..self.entry.chunks.len()).filter(lies_there));
         let mut blocks =
             (0..self.blocks()).flat_map(|block| columns.iter().map(move |column| (block, *column)));
-        let is_right = |(block, column): (usize, usize)| {
+        let is_valid = |(block, column): (usize, usize)| {
             !self.is_placeholder(column) && self.chunk(column).verify_block(block).is_ok()
         };
         let bytes = extent.first();
         let is_zero = |range: &Range<usize>| bytes[range.clone()].iter().all(|byte| *byte == 0);
-        blocks.all(is_right) && self.padding(&columns, extent).iter().all(is_zero)
+        blocks.all(is_valid) && self.padding(&columns, extent).iter().all(is_zero)
     }
 
     /// The ranges of the extent that no chunk of `columns`, which are all columns in it, reads.

@@ -4,11 +4,12 @@
 //! an [`ExtentCopy`] frees the space if the copy was never published, or if the manifest has released it since. A process that
 //! ends frees nothing: at the next open everything that the manifest does not name is free.
 
+use std::io;
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tierra_memory::{Extent, Finished, Pool};
+use tierra_memory::{Copied, CopyMethod, Extent, Finished, Pool};
 
 use crate::manifest::{CopyEntry, ExtentEntry, ExtentId};
 use crate::spec::replicas::TierId;
@@ -185,6 +186,16 @@ impl ExtentCopy {
 
     pub(crate) fn extent(&self) -> Extent {
         self.extent
+    }
+
+    /// Copies a range of the payload, with `zeros` zeros behind it.
+    pub(crate) fn copy_out(
+        &self,
+        range: Range<usize>,
+        zeros: usize,
+        method: CopyMethod,
+    ) -> io::Result<Copied> {
+        self.pool.copy_out(self.extent, range, zeros, method)
     }
 
     /// Its entry for a manifest.

@@ -3,9 +3,11 @@
 //! Invariant: as long as any table or snapshot lives, the pools stay mapped and the directory locked, so no reader sees bytes
 //! that another process has reused.
 
+pub(crate) mod access;
 pub(crate) mod directory;
 pub(crate) mod extent;
 pub(crate) mod faults;
+pub(crate) mod frames;
 pub(crate) mod lock;
 pub(crate) mod losses;
 pub(crate) mod options;
@@ -60,7 +62,7 @@ pub(crate) struct Storage {
     taken_bytes: AtomicU64,
     /// The directory file. The writer changes it.
     home: Mutex<Home>,
-    /// Whether the first write needs no preparation: see [`crate::write::writer`]'s `standing`.
+    /// Whether the first write needs no preparation: see `write/writer/writability.rs`.
     pub(crate) is_settled: AtomicBool,
     lock: DirectoryLock,
     /// Also used to open the pools of tiers that are added.

@@ -6,8 +6,8 @@
 //! Invariant: the version only moves forward, and only the writer moves it.
 
 pub(crate) mod catalog;
-pub(crate) mod gate;
 pub(crate) mod input;
+pub(crate) mod load_merge_lock;
 pub(crate) mod near_object;
 pub(crate) mod requests;
 pub(crate) mod snapshot;
@@ -28,8 +28,8 @@ use crate::index::key::KeyColumns;
 use crate::spec::TableSpec;
 use crate::spec::replicas::{ReplicaPlacement, Replicas, TierId};
 use crate::storage::Storage;
-use crate::table::gate::Gate;
 use crate::table::input::Input;
+use crate::table::load_merge_lock::LoadMergeLock;
 use crate::table::requests::{Request, Requests};
 use crate::table::version::TableVersion;
 
@@ -62,7 +62,7 @@ pub struct Table {
     current: ArcSwap<TableVersion>,
     placement: ArcSwap<ReplicaPlacement>,
     dictionaries: TableDictionaries,
-    gate: Arc<Gate>,
+    load_merge_lock: Arc<LoadMergeLock>,
     /// Gates for reading single cells, near and far.
     cell_gates: [MemoryGate; 2],
     next_segment_id: AtomicU32,
@@ -100,7 +100,7 @@ impl Table {
             schema,
             current: ArcSwap::from_pointee(version),
             placement: ArcSwap::from_pointee(placement),
-            gate: Arc::default(),
+            load_merge_lock: Arc::default(),
             cell_gates: [Speed::Near, Speed::Far]
                 .map(|speed| storage.calibration.gate(LookupKind::Cell, speed)),
             next_segment_id: AtomicU32::new(next_segment_id),
@@ -216,7 +216,7 @@ impl Table {
     /// # Errors
     /// [`TableError::Storage`]; the table is unchanged.
     pub fn merge_dictionaries(self: &Arc<Self>) -> Result<(), TableError> {
-        let pass = self.gate.enter_merge();
+        let pass = self.load_merge_lock.enter_merge();
         Ok(self.requests.ask(|reply| Request::Merge {
             table: self.clone(),
             pass,
@@ -308,8 +308,8 @@ impl Table {
         &self.dictionaries
     }
 
-    pub(crate) fn gate(&self) -> &Arc<Gate> {
-        &self.gate
+    pub(crate) fn load_merge_lock(&self) -> &Arc<LoadMergeLock> {
+        &self.load_merge_lock
     }
 
     /// The gate for reading cells of chunks in a tier of this speed.

@@ -15,7 +15,7 @@ use crate::spec::TableSpec;
 use crate::spec::replicas::Replicas;
 use crate::storage::extent::OwnedExtent;
 use crate::table::Table;
-use crate::table::gate::{LoadPass, MergePass};
+use crate::table::load_merge_lock::{LoadPass, MergePass};
 use crate::table::near_object::NearChange;
 use crate::table::version::TableVersion;
 use crate::tail::Record;

@@ -15,7 +15,8 @@
 //! power cut tears. A commit stores it under its own fence for the commits before. So a log with fewer records than its mark has
 //! lost some.
 
-use super::format::LINE;
+use tierra_memory::LINE_BYTES;
+
 use crate::error::LogError;
 
 const MAGIC: [u8; 4] = *b"TLGX";
@@ -33,8 +34,8 @@ pub(super) struct LogHeader {
 
 impl LogHeader {
     /// The line for an extent without acknowledged records.
-    pub(super) fn line(&self) -> [u8; LINE] {
-        let mut line = [0; LINE];
+    pub(super) fn line(&self) -> [u8; LINE_BYTES] {
+        let mut line = [0; LINE_BYTES];
         line[..4].copy_from_slice(&MAGIC);
         line[4] = FORMAT_VERSION;
         line[8..16].copy_from_slice(&self.epoch.to_le_bytes());
@@ -61,7 +62,7 @@ fn mark_crc(epoch: u64, count: &[u8]) -> u32 {
 
 /// The head of an extent and the number of its first unmarked record, or what is wrong with the line.
 pub(super) fn read(bytes: &[u8]) -> Result<Result<(LogHeader, u64), &'static str>, LogError> {
-    let Some(line) = bytes.get(..LINE).filter(|line| line[..4] == MAGIC) else {
+    let Some(line) = bytes.get(..LINE_BYTES).filter(|line| line[..4] == MAGIC) else {
         return Ok(Err("its first line is not there"));
     };
     let u64_at = |at: usize| u64::from_le_bytes(line[at..at + 8].try_into().expect("eight bytes"));

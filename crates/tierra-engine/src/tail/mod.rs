@@ -3,7 +3,6 @@
 //! Invariant: a [`Tail`] is immutable; an append makes a new one that shares all but the newest batches. Merging batches keeps
 //! the positions of rows, so a row's id survives merging and sealing.
 
-mod format;
 mod header;
 mod log;
 mod payload;

@@ -21,11 +21,12 @@
 //! Invariant: a header is used only if its checksum matches, and only by a build that knows all of its fields.
 
 use arrow::buffer::MutableBuffer;
+use tierra_memory::LINE_BYTES;
 
-use super::format::{FORMAT_VERSION, LINE};
 use crate::error::LogError;
 
 const MAGIC: [u8; 4] = *b"TLOG";
+const FORMAT_VERSION: u8 = 1;
 
 /// A record being built, with room for its header before the payload.
 pub(crate) struct Record {
@@ -51,13 +52,13 @@ impl Record {
         payload: impl FnOnce(&mut MutableBuffer) -> Result<(), E>,
     ) -> Result<Self, E> {
         let mut bytes = MutableBuffer::with_capacity(4096);
-        bytes.extend_zeros(LINE);
+        bytes.extend_zeros(LINE_BYTES);
         payload(&mut bytes)?;
-        let payload_len = u32::try_from(bytes.len() - LINE);
+        let payload_len = u32::try_from(bytes.len() - LINE_BYTES);
         let payload_len = payload_len.expect("more than 64 MiB of rows become a segment at once");
-        let payload_crc = crc32c::crc32c(&bytes[LINE..]);
+        let payload_crc = crc32c::crc32c(&bytes[LINE_BYTES..]);
         // The padding, and the terminator.
-        bytes.extend_zeros(bytes.len().next_multiple_of(LINE) - bytes.len() + LINE);
+        bytes.extend_zeros(bytes.len().next_multiple_of(LINE_BYTES) - bytes.len() + LINE_BYTES);
         Ok(Self {
             bytes,
             payload_crc,
@@ -68,7 +69,7 @@ impl Record {
 
     /// Its size in the log, without the terminator.
     pub(crate) fn len_bytes(&self) -> u64 {
-        (self.bytes.len() - LINE) as u64
+        (self.bytes.len() - LINE_BYTES) as u64
     }
 
     /// Header, payload, padding and terminator.
@@ -78,7 +79,7 @@ impl Record {
 
     /// Writes the header. Returns its checksum, which the next record repeats.
     pub(super) fn seal(&mut self, label: &Label) -> u32 {
-        let header = &mut self.bytes.as_slice_mut()[..LINE];
+        let header = &mut self.bytes.as_slice_mut()[..LINE_BYTES];
         header[..4].copy_from_slice(&MAGIC);
         header[4] = FORMAT_VERSION;
         header[5..8].fill(0);

@@ -7,9 +7,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use tierra_memory::PoolError;
+use tierra_memory::{LINE_BYTES, PoolError};
 
-use super::format::LINE;
 use super::header::{self, LogHeader};
 use super::log::LogEnd;
 use super::record::{Label, RecordStart, read_header};
@@ -89,7 +88,7 @@ struct Whole {
 
 /// The record at a place, with any number, if it is of this epoch.
 fn whole_at(bytes: &[u8], at: usize, epoch: u64) -> Result<At, LogError> {
-    let Some(line) = bytes.get(at..at + LINE) else {
+    let Some(line) = bytes.get(at..at + LINE_BYTES) else {
         return Ok(At::Nothing);
     };
     Ok(match read_header(line)? {
@@ -97,7 +96,7 @@ fn whole_at(bytes: &[u8], at: usize, epoch: u64) -> Result<At, LogError> {
         RecordStart::Other(what) => At::Fault(what),
         RecordStart::Header(header) if header.label.epoch != epoch => At::Nothing,
         RecordStart::Header(header) => {
-            let start = at + LINE;
+            let start = at + LINE_BYTES;
             let end = start.checked_add(header.payload_len as usize);
             match end.and_then(|end| bytes.get(start..end)) {
                 None => At::Fault("its payload leaves the extent"),
@@ -106,7 +105,7 @@ fn whole_at(bytes: &[u8], at: usize, epoch: u64) -> Result<At, LogError> {
                 }
                 Some(payload) => At::Record(Whole {
                     payload: start..start + payload.len(),
-                    end: (start + payload.len()).next_multiple_of(LINE),
+                    end: (start + payload.len()).next_multiple_of(LINE_BYTES),
                     label: header.label,
                     crc: header.crc,
                 }),
@@ -118,7 +117,7 @@ fn whole_at(bytes: &[u8], at: usize, epoch: u64) -> Result<At, LogError> {
 fn record_at(bytes: &[u8], end: &LogEnd, epoch: u64) -> Result<At, LogError> {
     let line = bytes
         .get(end.at as usize..)
-        .and_then(|rest| rest.get(..LINE));
+        .and_then(|rest| rest.get(..LINE_BYTES));
     // Before its payload is read, which may be that of a longer record.
     if let Some(line) = line
         && let RecordStart::Header(header) = read_header(line)?
@@ -156,7 +155,7 @@ pub(crate) fn replay<'a>(
         };
         let marked = read_head(&copies, entry.extent, &head, &mut repairs)?;
         end.marked = marked.map_err(|what| damaged(&end, what))?;
-        (end.at, end.head) = (LINE as u64, Some(head));
+        (end.at, end.head) = (LINE_BYTES as u64, Some(head));
         loop {
             let found = copies.iter().map(|copy| record_at(copy, &end, entry.epoch));
             let found = found.collect::<Result<Vec<_>, _>>()?;
@@ -260,7 +259,7 @@ fn read_head(
     let Some((right, marked)) = best else {
         return Ok(Err(fault.unwrap_or("it has no copy")));
     };
-    note_different(copies, extent, right, &(0..LINE), repairs);
+    note_different(copies, extent, right, &(0..LINE_BYTES), repairs);
     Ok(Ok(marked))
 }
 
@@ -296,7 +295,7 @@ fn damage(
     }
     // Even a line of zeros counts as the end only if nothing follows it: a lost page reads as zeros, too.
     for copy in copies {
-        let rest = copy.get(end.at as usize + LINE..).unwrap_or_default();
+        let rest = copy.get(end.at as usize + LINE_BYTES..).unwrap_or_default();
         if later_record(rest, epoch, end.sequence)? {
             let fault = found.iter().find_map(|found| match found {
                 At::Fault(what) => Some(*what),
@@ -312,7 +311,7 @@ fn damage(
 
 /// Whether a later record of this epoch starts on a line of `rest`.
 fn later_record(rest: &[u8], epoch: u64, sequence: u64) -> Result<bool, LogError> {
-    for line in rest.chunks_exact(LINE) {
+    for line in rest.chunks_exact(LINE_BYTES) {
         if let RecordStart::Header(header) = read_header(line)?
             && header.label.epoch == epoch
             && header.label.sequence > sequence
@@ -339,7 +338,7 @@ pub(crate) fn later<'a>(
             {
                 reached = reached.max(marked);
             }
-            let mut at = LINE;
+            let mut at = LINE_BYTES;
             while at < copy.len() {
                 at = match whole_at(copy, at, entry.epoch) {
                     Ok(At::Record(record)) => {
@@ -350,7 +349,7 @@ pub(crate) fn later<'a>(
                         }
                         record.end
                     }
-                    _ => at + LINE,
+                    _ => at + LINE_BYTES,
                 };
             }
         }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tierra_column::{ChunkPlan, Encoding};
+use tierra_memory::LINE_BYTES;
 
 use crate::error::StorageError;
 use crate::manifest::SEGMENT_ROWS;
@@ -21,8 +22,6 @@ use crate::table::Table;
 use crate::table::requests::EncodedSegment;
 use crate::write::column_source::ColumnSource;
 
-/// Chunks are aligned to a cache line.
-const LINE: usize = 64;
 /// A group is closed when its unpacked columns have this many bytes, or fewer if that keeps all threads busy.
 const GROUP_MOST_BYTES: u64 = 16 << 20;
 const GROUP_LEAST_BYTES: u64 = 1 << 20;
@@ -211,7 +210,8 @@ where
                 source,
             })?;
         places.push(end..end + plan.len_bytes());
-        end = (end + plan.len_bytes()).next_multiple_of(LINE);
+        // Chunks are aligned to cache lines.
+        end = (end + plan.len_bytes()).next_multiple_of(LINE_BYTES);
         plans.push(plan);
     }
     let extent = write_group(table, &columns, &plans, &places, end)?;

@@ -16,7 +16,7 @@ use crate::index::key::LoadedKeys;
 use crate::manifest::SEGMENT_ROWS;
 use crate::slice_bytes::slice_bytes;
 use crate::table::Table;
-use crate::table::gate::LoadPass;
+use crate::table::load_merge_lock::LoadPass;
 use crate::table::requests::{EncodedSegment, Load, Request};
 use crate::write::column_source::{Batches, Checked, ColumnSource};
 use crate::write::encode::encode_segments;
@@ -199,7 +199,7 @@ impl Loader {
         self.table.check_alive()?;
         if self.pass.is_none() {
             self.table.begin_writing()?;
-            self.pass = Some(self.table.gate().enter_load());
+            self.pass = Some(self.table.load_merge_lock().enter_load());
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ mod simulated;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod access;
 mod columns;
 mod copies;
 mod crash;

@@ -1,4 +1,4 @@
-//! What there is to know of commands, and finding one by its name. What each does is known to `command/` alone.
+//! The descriptions of commands, and the search for one by its name. What a command does is in `command/`.
 //!
 //! Names are letters, and `_` between them, and at most sixteen of them, so that a name is one 128-bit number once its case
 //! is folded by setting a bit, and a lookup is a multiplication and one comparison.

@@ -62,7 +62,7 @@ impl Experiment for Floor {
         }
         let mut chases: Vec<(String, Chase<'_>)> = memories
             .iter_mut()
-            .map(|memory| (memory.name.clone(), Chase::lay(memory.held.bytes())))
+            .map(|memory| (memory.name.clone(), Chase::new(memory.held.bytes())))
             .collect();
 
         let points: Vec<(usize, usize, bool)> = (0..chases.len())
@@ -273,7 +273,7 @@ mod tests {
             Memory::pool("far", folder.path(), 4 << 20).unwrap(),
         ] {
             assert!(memory.name.contains("pages"), "{}", memory.name);
-            let mut chase = Chase::lay(memory.held.bytes());
+            let mut chase = Chase::new(memory.held.bytes());
             assert!(chase.ns_per_line::<Interleaved>(4, Duration::ZERO) > 0.0);
         }
     }

@@ -1,5 +1,7 @@
 //! The experiments: one per file, each a question with numbers for an answer.
 
+#[cfg(feature = "sql")]
+mod access;
 mod crash;
 #[cfg(feature = "engine")]
 mod database;
@@ -67,6 +69,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &tpch::Tpch,
         #[cfg(feature = "sql")]
         &sums::Sums,
+        #[cfg(feature = "sql")]
+        &access::AccessModes,
         #[cfg(feature = "sql")]
         &load::Load,
         #[cfg(feature = "sql")]

@@ -20,11 +20,12 @@ const fn needs(minutes: u32, memory_gib: u32, scratch_gib: u32) -> Needs {
 }
 
 /// By name: minutes, memory, scratch.
-const NEEDS: [(&str, Needs); 35] = [
+const NEEDS: [(&str, Needs); 36] = [
     ("ssb", needs(2, 4, 2)),
     ("ssb-10", needs(15, 16, 8)),
     ("tpch", needs(2, 4, 2)),
     ("sums", needs(2, 2, 1)),
+    ("access", needs(5, 6, 1)),
     ("load", needs(2, 4, 2)),
     ("scan", needs(2, 1, 0)),
     ("point", needs(5, 4, 2)),

@@ -106,7 +106,7 @@ impl FarMemory {
 
     /// What threads of a socket feel: latency and bandwidths without a share, a link or a socket left to be
     /// taken into account.
-    pub fn felt_from(self, socket: SocketId) -> FarMemory {
+    pub fn as_seen_from(&self, socket: SocketId) -> FarMemory {
         let share = self.share();
         let is_remote = socket != self.socket;
         let link = if is_remote {
@@ -125,7 +125,7 @@ impl FarMemory {
             link_gb_per_s: f64::INFINITY,
             channels_gb_per_s: f64::INFINITY,
             scale: Scale::Whole,
-            ..self
+            ..*self
         }
     }
 
@@ -242,12 +242,15 @@ mod tests {
             scale: Scale::Share,
             ..FarMemory::OPTANE
         };
-        let felt = far.felt_from(far.socket);
+        let felt = far.as_seen_from(far.socket);
         assert!((felt.sequential_read_gb_per_s - 3.6).abs() < 1e-9);
         assert!((felt.random_write_gb_per_s - 0.42).abs() < 1e-9);
-        assert_eq!(far.whole().felt_from(far.socket).random_read_gb_per_s, 10.0);
+        assert_eq!(
+            far.whole().as_seen_from(far.socket).random_read_gb_per_s,
+            10.0
+        );
         let fewer = FarMemory { cores: 1, ..far };
-        assert_eq!(fewer.felt_from(far.socket).random_read_gb_per_s, 10.0);
+        assert_eq!(fewer.as_seen_from(far.socket).random_read_gb_per_s, 10.0);
         assert_eq!(FarMemory { cores: 0, ..far }.share(), 1.0);
     }
 

@@ -127,17 +127,17 @@ mod tests {
         assert!((remote.remote_latency_ns - preset.remote_latency_ns).abs() < 1e-9);
         assert_eq!(optane.cache_bytes as f64, 38.5 * (1 << 20) as f64);
         // From socket 0, which is where threads are by default, the remote ones are remote.
-        let felt = FarMemory::REMOTE_OPTANE.whole().felt_from(SocketId(0));
+        let felt = FarMemory::REMOTE_OPTANE.whole().as_seen_from(SocketId(0));
         assert_eq!(
             (felt.latency_ns, felt.sequential_read_gb_per_s),
             (360.0, 36.0)
         );
-        let felt = preset.whole().felt_from(SocketId(0));
+        let felt = preset.whole().as_seen_from(SocketId(0));
         assert_eq!(
             (felt.latency_ns, felt.sequential_read_gb_per_s),
             (116.8, 36.0)
         );
-        let felt = preset.whole().felt_from(SocketId(1));
+        let felt = preset.whole().as_seen_from(SocketId(1));
         assert_eq!(
             (felt.latency_ns, felt.sequential_read_gb_per_s),
             (73.0, 110.0)

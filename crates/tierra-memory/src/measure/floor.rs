@@ -23,7 +23,7 @@ use crate::LINE_BYTES;
 /// use tierra_memory::{Region, in_mode, measure::Chase};
 ///
 /// let mut region = Region::near(1 << 20)?;
-/// let mut chase = Chase::lay(&mut region);
+/// let mut chase = Chase::new(&mut region);
 /// let (few, time) = (4, Duration::from_millis(1));
 /// let by_the_processor = chase.ns_per_line::<Plain>(few, time);
 /// // on emulated far memory, while emulation is on and the region counts as far
@@ -43,7 +43,7 @@ impl<'a> Chase<'a> {
     pub const MAX_IN_FLIGHT: usize = 64;
 
     /// Overwrites memory with a cycle. Less than a line is left as it is and cannot be chased.
-    pub fn lay(bytes: &'a mut [u8]) -> Chase<'a> {
+    pub fn new(bytes: &'a mut [u8]) -> Chase<'a> {
         lay_cycle(bytes);
         let count = bytes.len() / LINE_BYTES;
         let lanes = std::array::from_fn(|lane| (count * lane / Self::MAX_IN_FLIGHT) as u64);
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn every_number_in_flight_is_measured() {
         let mut bytes = vec![0; 1 << 16];
-        let mut chase = Chase::lay(&mut bytes);
+        let mut chase = Chase::new(&mut bytes);
         for in_flight in [0, 1, 2, 7, 64, 1000] {
             let time = Duration::from_micros(100);
             assert!(chase.ns_per_line::<Plain>(in_flight, time) > 0.0);
@@ -115,10 +115,10 @@ mod tests {
     fn tiny_memory_is_chased_or_refused() {
         let mut none = [0u8; 63];
         assert_eq!(
-            Chase::lay(&mut none).ns_per_line::<Plain>(4, Duration::ZERO),
+            Chase::new(&mut none).ns_per_line::<Plain>(4, Duration::ZERO),
             0.0
         );
         let mut one = [0u8; 64];
-        assert!(Chase::lay(&mut one).ns_per_line::<Plain>(4, Duration::ZERO) > 0.0);
+        assert!(Chase::new(&mut one).ns_per_line::<Plain>(4, Duration::ZERO) > 0.0);
     }
 }

@@ -12,6 +12,7 @@
 //! Two limits stand beside these figures: the [floor](Chase) of random lines with a given number in flight, and the
 //! [replay](record) of the very lines that given lookups asked for.
 
+mod cpu_time;
 mod floor;
 mod replay;
 
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use cpu_time::CpuTime;
 pub use floor::Chase;
 pub use replay::{Trace, record};
 

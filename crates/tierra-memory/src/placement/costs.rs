@@ -77,7 +77,7 @@ impl LineTimes {
     /// At least what emulated far memory takes, for threads of the first socket.
     #[must_use]
     pub fn emulated(self, far: &FarMemory) -> LineTimes {
-        let far = far.felt_from(SocketId(0));
+        let far = far.as_seen_from(SocketId(0));
         let in_order_ns = LINE_BYTES as f64 / far.sequential_read_gb_per_s;
         LineTimes {
             in_order_ns: self.in_order_ns.max(in_order_ns),

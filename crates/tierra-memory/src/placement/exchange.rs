@@ -2,8 +2,9 @@
 //!
 //! For objects that are few enough to be compared together: a column's chunk has a megabyte, a terabyte a million of them.
 //! (Records are a thousand times as many, and are decided one by one as they are used: [`Rounds`](super::Rounds).) Objects
-//! that would save most per byte are promoted, those that save least are demoted, but only as far as it pays: by what it saved
-//! lately more than the demoted ones, the copy must have paid for itself, and by more than the confidence margin.
+//! that would save most per byte are promoted, and those that save least are demoted to make room. An exchange has to pay: the
+//! promoted object must be expected to save more than the demoted ones together, by the cost of its copy, counted twice, and the
+//! confidence margin.
 //!
 //! **Lately and just now.** The expected saving of an object is what it saved *lately*, in half a minute: long enough to tell apart
 //! objects that are read once a second. When the hot set moves, this alone would be too long: the old set is ahead until it has
@@ -123,17 +124,17 @@ pub fn exchanges(candidates: &[Candidate], free_bytes: u64, costs: &Costs) -> Ve
 
 /// The expected saving in the next half minute: as much as lately, if what was saved just now makes that plausible.
 fn expected_ns(of: &Candidate, costs: &Costs) -> f64 {
-    let (saved, lately_ns) = (&of.saved, of.saved.lately_ns());
-    if lately_ns == 0.0 {
+    let (saved, recent_saving_ns) = (&of.saved, of.saved.recent_saving_ns());
+    if recent_saving_ns == 0.0 {
         return 0.0;
     }
     let by_both = saved.in_order_ns * scan_ns(of, costs) + saved.alone_ns * sample_ns(costs);
     // The highest sum `s` for which this is within the margin: `s - CONFIDENCE_DEVIATIONS * sqrt(s / 2 * use)`, solved for
     // its root.
-    let margin = CONFIDENCE_DEVIATIONS * CONFIDENCE_DEVIATIONS / 2.0 * by_both / lately_ns;
+    let margin = CONFIDENCE_DEVIATIONS * CONFIDENCE_DEVIATIONS / 2.0 * by_both / recent_saving_ns;
     let root = (margin.sqrt() + (margin + 4.0 * saved.just_now_ns).sqrt()) / 2.0;
     let most_ns = (root * root).max(COOLING_FACTOR * saved.just_now_ns);
-    lately_ns.min(most_ns * MOMENTS)
+    recent_saving_ns.min(most_ns * MOMENTS)
 }
 
 /// What one scan of the whole object saves.

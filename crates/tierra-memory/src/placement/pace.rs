@@ -25,7 +25,7 @@ impl Pace {
 
     /// Requests have touched as many bytes.
     #[inline(always)]
-    pub fn earn(&mut self, bytes: u64) {
+    pub fn refill(&mut self, bytes: u64) {
         let granted = (bytes * self.share / 1024) as i64;
         self.granted_bytes = (self.granted_bytes + granted).min(SAVED_BYTES_MAX);
     }
@@ -52,7 +52,7 @@ mod tests {
         let mut pace = Pace::new(20);
         let mut moved = 0;
         for _ in 0..100_000 {
-            pace.earn(1000);
+            pace.refill(1000);
             if pace.allows() {
                 pace.spend(1000);
                 moved += 1000;

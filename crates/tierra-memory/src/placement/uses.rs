@@ -62,7 +62,7 @@ impl Uses {
         self.looked_up_lines.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Nanoseconds that a near copy saves, or would: [`Saved::lately_ns`] as of the last [`Uses::settle`].
+    /// Nanoseconds that a near copy saves, or would: [`Saved::recent_saving_ns`] as of the last [`Uses::settle`].
     pub fn saved_ns(&self) -> f64 {
         value(&self.in_order_ns) + value(&self.alone_ns)
     }
@@ -101,7 +101,7 @@ impl Uses {
 
 impl Saved {
     /// Of the last half minute, by both.
-    pub fn lately_ns(&self) -> f64 {
+    pub fn recent_saving_ns(&self) -> f64 {
         self.in_order_ns + self.alone_ns
     }
 }
@@ -179,8 +179,8 @@ mod tests {
         uses.looked_up(1);
         let now = uses.settle(Duration::ZERO, &COSTS);
         assert_eq!(now.just_now_ns, expected.just_now_ns + 100.0);
-        assert_eq!(now.lately_ns(), expected.lately_ns() + 100.0);
-        assert_eq!(uses.saved_ns(), now.lately_ns());
+        assert_eq!(now.recent_saving_ns(), expected.recent_saving_ns() + 100.0);
+        assert_eq!(uses.saved_ns(), now.recent_saving_ns());
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Pool {
     /// [`PoolError::BadExtent`], [`PoolError::Overlap`], [`PoolError::RetainTooLate`]; then nothing
     /// becomes free.
     pub fn retain(&self, live: &[Extent]) -> Result<(), PoolError> {
-        self.retain_headless(live, &[])
+        self.retain_without_header(live, &[])
     }
 
     /// [`Pool::retain`], including extents whose headers are damaged and not checked: the caller vouches for their
@@ -41,12 +41,16 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::retain`].
-    pub fn retain_headless(&self, live: &[Extent], headless: &[Extent]) -> Result<(), PoolError> {
+    pub fn retain_without_header(
+        &self,
+        live: &[Extent],
+        without_header: &[Extent],
+    ) -> Result<(), PoolError> {
         let root = self.root().filter(|root| !live.contains(root));
         let root = root.filter(|root| self.check_extent(*root).is_ok());
         let mut runs = Vec::with_capacity(live.len() + 1);
         for &extent in live.iter().chain(&root) {
-            match headless.contains(&extent) {
+            match without_header.contains(&extent) {
                 true => self.check_bounds(extent)?,
                 false => self.check_extent(extent)?,
             };

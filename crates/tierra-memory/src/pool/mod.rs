@@ -5,8 +5,8 @@
 //!    one who touches it, and dropping it unfinished gives the space back.
 //! 2. [`ExtentWriter::finish`] seals the extent: from now on it is immutable (a log: only
 //!    [`Pool::write`] changes it) and may be shared. It returns a [`Finished`], which nothing else makes.
-//! 3. [`Pool::publish`] takes one, and so cannot be asked for what was not finished: it becomes the root. Root and all that it names, by whatever means the
-//!    owner has, are *live*; they survive a crash at any moment.
+//! 3. [`Pool::publish`] takes a [`Finished`], so what is not finished cannot be published. Its extent becomes the root. The root
+//!    and the extents that it names are *live*: they survive a crash at any moment. How the root names them is the owner's affair.
 //! 4. [`Pool::free`] is called for what neither the published root nor a reader names any more. After
 //!    a reopen, [`Pool::retain`] is given what is live, and everything else is free.
 //!
@@ -17,6 +17,7 @@
 mod allocation;
 mod checked_log;
 pub(crate) mod copies;
+mod copying;
 mod counters;
 mod device;
 pub(crate) mod entry;
@@ -46,11 +47,12 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 pub(crate) use checked_log::CheckedLog;
 pub(crate) use copies::{Copies, PersistLayer, Replica, ViaPool, Written as WrittenToCopies};
+pub use copying::{Copied, CopyMethod, CopyMethodError};
 pub use counters::{Counters, Written};
 pub use error::{PoolError, PublishError};
 pub use extent::Extent;
@@ -81,6 +83,8 @@ use superblock::Publication;
 pub struct Pool {
     path: PathBuf,
     file: File,
+    /// The file once more, for reads past the page cache.
+    direct: OnceLock<File>,
     medium: Box<dyn Medium>,
     /// The mapped bytes of a far pool, which emulation slows. Before the range, so that what comes
     /// to lie there afterwards is not far.

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::fs::{FlockOperation, flock, fstatvfs};
 
@@ -261,6 +261,7 @@ impl Pool {
         let pool = Pool {
             path: path.to_owned(),
             file,
+            direct: OnceLock::new(),
             medium,
             far: (options.speed == Speed::Far).then(|| Mutex::new(far)),
             limit_bytes: limit_bytes.min(range.len_bytes() as u64),

@@ -4,6 +4,7 @@
 #[path = "../simulated/mod.rs"]
 mod simulated;
 
+mod copy_out;
 mod counters;
 mod crash;
 mod crash_directory;

@@ -14,9 +14,9 @@ use datafusion::error::DataFusionError;
 use tokio::task::JoinError;
 
 pub use self::definition::DefinitionError;
+use crate::duplicate_names::invisible;
 use crate::limits::LimitError;
 use crate::load::LoadError;
-use crate::twins::invisible;
 
 /// Why a statement failed. After every variant the tables are as they were before the statement.
 #[derive(Debug, thiserror::Error)]

@@ -12,18 +12,18 @@
 //! ```
 //! Filters that only save work may pass more rows: lists of keys from joins (build_side.rs).
 
+mod ambiguous_names;
 mod build_side;
 mod domain;
 mod doubles;
 mod dynamic;
-mod namesakes;
 mod pushable;
 mod ranges;
 mod translate;
 
+pub(crate) use ambiguous_names::add_to;
 pub(crate) use doubles::with_stored_doubles;
 pub(crate) use dynamic::DynamicFilters;
-pub(crate) use namesakes::add_to;
 pub(crate) use pushable::{is_pushable, unqualified};
 pub(crate) use translate::{ColumnDomain, on_column, single_column, value_of};
 

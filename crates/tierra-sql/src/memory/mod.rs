@@ -26,7 +26,7 @@ use tierra_memory::{Size, Topology};
 
 pub(crate) use answer::Collected;
 pub(crate) use growing::{add_to, batch_rows};
-pub(crate) use texts::with_close_texts;
+pub(crate) use texts::with_compact_strings;
 pub use watch::release_memory_with;
 pub(crate) use watch::{Watched, Writing};
 

@@ -20,17 +20,17 @@ const LEAST_PART: usize = 2;
 
 /// The same rows. If a column's strings are in many buffers, or use a small part of them, they are copied to one buffer.
 /// Strings that rows share stay shared if their copies would take more than the buffers.
-pub(crate) fn with_close_texts(batch: RecordBatch) -> Result<RecordBatch> {
+pub(crate) fn with_compact_strings(batch: RecordBatch) -> Result<RecordBatch> {
     let mut copied = Vec::new();
     for (index, column) in batch.columns().iter().enumerate() {
-        let close = if let Some(texts) = column.as_string_view_opt() {
-            close(texts).map(|texts| Arc::new(texts) as ArrayRef)
+        let compact = if let Some(texts) = column.as_string_view_opt() {
+            compact(texts).map(|texts| Arc::new(texts) as ArrayRef)
         } else if let Some(bytes) = column.as_binary_view_opt() {
-            close(bytes).map(|bytes| Arc::new(bytes) as ArrayRef)
+            compact(bytes).map(|bytes| Arc::new(bytes) as ArrayRef)
         } else {
             None
         };
-        copied.extend(close.map(|column| (index, column)));
+        copied.extend(compact.map(|column| (index, column)));
     }
     if copied.is_empty() {
         return Ok(batch);
@@ -42,7 +42,7 @@ pub(crate) fn with_close_texts(batch: RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(batch.schema(), columns)?)
 }
 
-fn close<T: ByteViewType + ?Sized>(
+fn compact<T: ByteViewType + ?Sized>(
     values: &GenericByteViewArray<T>,
 ) -> Option<GenericByteViewArray<T>> {
     let buffers = values.data_buffers();
@@ -82,9 +82,9 @@ mod tests {
         assert!(buffers(&all) >= 100);
         let few = take_record_batch(&all, &UInt32Array::from(vec![9_999, 3, 0, 5_000])).unwrap();
         for spread in [all, few, batch(0, 1000).slice(10, 20)] {
-            let close = with_close_texts(spread.clone()).unwrap();
-            assert_eq!(close, spread);
-            let texts = close.column(0).as_string_view();
+            let compact = with_compact_strings(spread.clone()).unwrap();
+            assert_eq!(compact, spread);
+            let texts = compact.column(0).as_string_view();
             let held: Vec<usize> = texts.data_buffers().iter().map(|one| one.len()).collect();
             assert_eq!(held, [texts.total_buffer_bytes_used()]);
         }
@@ -96,17 +96,17 @@ mod tests {
         let all = concat_batches(&batches[0].schema(), &batches).unwrap();
         let shared = take_record_batch(&all, &UInt32Array::from(vec![1; 20_000])).unwrap();
         assert!(buffers(&shared) > FEW_BUFFERS + shared.num_rows() / ROWS_OF_A_BUFFER);
-        let same = with_close_texts(shared.clone()).unwrap();
+        let same = with_compact_strings(shared.clone()).unwrap();
         assert_eq!(buffers(&same), buffers(&shared));
     }
 
     #[test]
     fn texts_that_lie_close_stay_where_they_are() {
         let whole = batch(0, 1000);
-        let same = with_close_texts(whole.clone()).unwrap();
+        let same = with_compact_strings(whole.clone()).unwrap();
         let at = |batch: &RecordBatch| batch.column(0).as_string_view().data_buffers()[0].as_ptr();
         assert_eq!(at(&whole), at(&same));
-        let empty = with_close_texts(whole.slice(0, 0)).unwrap();
+        let empty = with_compact_strings(whole.slice(0, 0)).unwrap();
         assert_eq!(empty.num_rows(), 0);
     }
 }

@@ -3,8 +3,9 @@
 //! The key of one table does not determine the groups of a join. For `GROUP BY a.id, b.id` DataFusion takes the primary key
 //! `a.id` of `a` for a key of all groups. So ORDER BY lost `b.id`, an outer GROUP BY had too few groups, and a join with these
 //! groups found one match instead of many. It compares names. It also computes the second group of
-//! `GROUP BY a, CAST(a AS DOUBLE)`, which has the same name, from the first one above the groups, and refuses both. So groups of
-//! such rows get other names, and a projection above restores the old ones.
+//! `GROUP BY a, CAST(a AS DOUBLE)`, which has the same name, from the first one above the groups, and refuses both. So such groups
+//! and all groups of joined rows get other names, and a projection above restores the old ones. Which keys a join has is not
+//! known here: the optimiser makes keys of DISTINCT, and other joins of outer joins.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -44,7 +45,8 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         _ => return Ok(Transformed::no(plan)),
     };
-    if !has_namesakes(&groups) && !has_key_of_part(input, &groups)? {
+    let joins = || input.exists(|plan| Ok(matches!(plan, LogicalPlan::Join(_))));
+    if !has_ambiguous_names(&groups) && (groups.len() < 2 || !joins()?) {
         return Ok(Transformed::no(plan));
     }
     // An expression that is named twice is one column.
@@ -72,29 +74,10 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 /// Whether two different groups have one name.
-fn has_namesakes(groups: &[Expr]) -> bool {
+fn has_ambiguous_names(groups: &[Expr]) -> bool {
     let mut seen = HashMap::new();
     groups.iter().any(|group| {
         let first = seen.entry(group.schema_name().to_string()).or_insert(group);
         *first != group
-    })
-}
-
-/// Whether `groups` contain a key of `input`, or of a plan below it, that does not determine all of them.
-fn has_key_of_part(input: &LogicalPlan, groups: &[Expr]) -> Result<bool> {
-    // An outer join may be rewritten as another join, which keeps a key that the outer join does not.
-    input.exists(|plan| {
-        let schema = plan.schema();
-        let place = |expr: &Expr| schema.maybe_index_of_column(expr.try_as_col()?);
-        let grouped: Vec<Option<usize>> = groups.iter().map(place).collect();
-        let mut keys = schema.functional_dependencies().iter();
-        Ok(keys.any(|key| {
-            let mut sources = key.source_indices.iter();
-            let is_determined = |place: &Option<usize>| {
-                place.is_some_and(|place| key.target_indices.contains(&place))
-            };
-            sources.all(|source| grouped.contains(&Some(*source)))
-                && !grouped.iter().all(is_determined)
-        }))
     })
 }

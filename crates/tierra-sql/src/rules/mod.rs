@@ -9,20 +9,22 @@
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
-//! optimiser are skipped ([`constant_conditions`], [`distinct_sums`], [`known_aggregates`], [`tried`], [`window_orders`]), or
-//! corrected afterwards ([`sorted_inputs`], [`close_texts`], [`top_groups`], [`unasked_partitions`]).
+//! optimiser are skipped ([`held_conditions`], [`distinct_sums`], [`grouping_sets`], [`known_aggregates`], [`fallible_rule`],
+//! [`window_orders`]), or corrected afterwards ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`]).
 
 mod arithmetic;
 mod assigned;
 mod assignment;
 mod casts;
-mod close_texts;
+mod compact_strings;
 mod computed;
-mod constant_conditions;
 mod csv_source;
 mod distinct_sums;
 mod doubles;
+mod fallible_rule;
 mod group_keys;
+mod grouping_sets;
+mod held_conditions;
 mod known_aggregates;
 mod lists;
 mod number;
@@ -34,8 +36,7 @@ mod shifted_sums;
 mod sorted_inputs;
 mod subquery;
 mod top_groups;
-mod tried;
-mod unasked_partitions;
+mod unpolled_partitions;
 mod window_orders;
 
 use std::sync::Arc;
@@ -83,8 +84,8 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(shifted_sums::ShiftedSums),
     );
     rules.push(Arc::new(casts::LossyCasts));
-    wrap(&mut builder, constant_conditions::PUSHED_DOWN, |rule| {
-        Arc::new(constant_conditions::AboveAggregations(rule))
+    wrap(&mut builder, held_conditions::PUSHED_DOWN, |rule| {
+        Arc::new(held_conditions::Held(rule))
     });
     wrap(&mut builder, distinct_sums::BY_GROUPS, |rule| {
         Arc::new(distinct_sums::OfOneType(rule))
@@ -92,16 +93,17 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     wrap_physical(&mut builder, known_aggregates::KNOWN, |rule| {
         Arc::new(known_aggregates::WithoutFilter(rule))
     });
-    wrap_physical(&mut builder, tried::PROJECTIONS, |rule| {
-        Arc::new(tried::Tried(rule))
+    wrap_physical(&mut builder, fallible_rule::PROJECTIONS, |rule| {
+        Arc::new(fallible_rule::FallibleRule(rule))
     });
     sorted_inputs::add_to(&mut builder);
     window_orders::add_to(&mut builder);
+    grouping_sets::add_to(&mut builder);
     let optimizer = builder.physical_optimizers();
     let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
-    rules.push(Arc::new(unasked_partitions::RULE));
+    rules.push(Arc::new(unpolled_partitions::RULE));
     rules.push(Arc::new(top_groups::RULE));
-    rules.push(Arc::new(close_texts::RULE));
+    rules.push(Arc::new(compact_strings::RULE));
     builder
         .expr_planners()
         .get_or_insert_with(Vec::new)

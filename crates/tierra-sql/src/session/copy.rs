@@ -23,7 +23,7 @@ use crate::error::{CopyError, DefinitionError, SqlError};
 use crate::outcome::{Done, Outcome};
 use crate::sink::blocking;
 use crate::statement::Parsed;
-use crate::{csv, twins};
+use crate::{csv, duplicate_names};
 
 /// The most symbolic links that a name may lead through; the system follows no more.
 const LINKS_MOST: usize = 40;
@@ -74,7 +74,7 @@ impl Session {
         let (state, plan) = planned(self.context.state(), query).await?;
         let physical = physical(state, plan).await?;
         let schema = physical.plan.schema();
-        let schema = twins::restored(&schema).unwrap_or(schema);
+        let schema = duplicate_names::restored(&schema).unwrap_or(schema);
         let mut rows = physical.spawned()?;
         let (path, separator) = (path.to_path_buf(), if is_tsv { '\t' } else { ',' });
         let mut file = blocking(move || CsvFile::create(path, separator, &schema)).await?;

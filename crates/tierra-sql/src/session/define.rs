@@ -17,7 +17,7 @@ use crate::memory::Writing;
 use crate::outcome::{Done, Outcome};
 use crate::sink::{TableSink, blocking};
 use crate::tier_statement::TierStatement;
-use crate::{ddl, twins};
+use crate::{ddl, duplicate_names};
 
 impl Session {
     pub(super) async fn create_table(
@@ -55,7 +55,7 @@ impl Session {
         let (state, plan) = planned(state, query).await?;
         let physical = physical(state, plan).await?;
         let schema = physical.plan.schema();
-        let schema = twins::restored(&schema).unwrap_or(schema);
+        let schema = duplicate_names::restored(&schema).unwrap_or(schema);
         let (spec, replicas) = ddl::table_spec_of_query(create, &schema)?;
         let database = Arc::clone(&self.database);
         let table = blocking(move || database.begin_table_in(spec, replicas)).await?;

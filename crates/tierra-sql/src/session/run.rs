@@ -22,6 +22,7 @@ use futures::StreamExt;
 use super::prepare::{Prepared, PreparedPlan, written_parameters};
 use super::{Session, fixed, missing, unsupported};
 use crate::error::{DefinitionError, PreparedError, SqlError};
+use crate::ignored_syntax::{self, FunctionKind};
 use crate::information_schema::describe;
 use crate::limits::{DeepPlan, Roomy, apart, execute_deep, is_deep};
 use crate::list::List;
@@ -31,8 +32,7 @@ use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
 use crate::settings::TierraSettings;
 use crate::statement::{Compact, Parsed};
-use crate::unheeded::{self, FunctionKind};
-use crate::{defect, settings, twins};
+use crate::{defect, duplicate_names, settings};
 
 impl Session {
     /// Runs one statement.
@@ -55,7 +55,7 @@ impl Session {
                 true => unsupported::COPY_FROM.into(),
                 false => error,
             })?;
-        unheeded::refuse(&compact.statement, |name| self.function_kind(name))?;
+        ignored_syntax::refuse(&compact.statement, |name| self.function_kind(name))?;
         if let Some(outcome) = self.run_own(&compact).await? {
             return Ok(outcome);
         }
@@ -355,7 +355,7 @@ pub(super) async fn planned(
     statement: Statement,
 ) -> Result<(SessionState, LogicalPlan), SqlError> {
     apart(async move {
-        let plan = twins::planned(&state, statement).await?;
+        let plan = duplicate_names::planned(&state, statement).await?;
         Ok((state, plan))
     })
     .await?

@@ -7,12 +7,12 @@
 //! Invariant: nothing is written before the tiers have been checked completely. Then the only writes are those that bring all
 //! tiers to the newest manifest and all copies of logs to what was read.
 
-mod cut;
-mod lacking;
+mod missing_parts;
 mod owners;
 mod pools;
 mod tables;
-mod vouched;
+mod truncated;
+mod unreadable_publication;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -68,10 +68,10 @@ pub(crate) fn read_manifest(
     let here = directory::home_of(dir).map_err(directory::io_error(dir))?;
     let found = told(found)?;
     check_outside(home, &here, &found)?;
-    let (found, is_doubtful) = vouched::open(home, found);
+    let (found, is_doubtful) = unreadable_publication::open(home, found);
     let (found, cuts) = match access.read_only {
         true => (found, Vec::new()),
-        false => cut::restore_ends(home, found),
+        false => truncated::restore_ends(home, found),
     };
     let mut candidates = Vec::new();
     let mut pools = Vec::new();
@@ -157,7 +157,7 @@ pub(crate) fn read_manifest(
     manifest.database = home.file().database;
     manifest.home = here;
     let (published, lost, superseded) = read_extents(dir, manifest, &tiers, &candidates)?;
-    cut::note(&cuts, &tiers);
+    truncated::note(&cuts, &tiers);
     Ok(Found {
         tiers,
         published,
@@ -234,7 +234,7 @@ fn read_extents(
     let owners = owners(&manifest);
     let mut extents = Vec::with_capacity(manifest.extents.len());
     let mut lost = false;
-    let (mut headless, mut without_copy) = (Vec::new(), Vec::new());
+    let (mut without_header, mut without_copy) = (Vec::new(), Vec::new());
     for (id, entry) in &manifest.extents {
         let mut copies = Vec::with_capacity(entry.copies.len());
         let (mut elsewhere, mut doubtful, mut damaged) = (Vec::new(), None, Vec::new());
@@ -262,7 +262,7 @@ fn read_extents(
         match doubtful {
             // The last copy is used without a header: its content has checksums of its own.
             Some((tier, extent)) if copies.is_empty() => {
-                headless.push((tier.id, extent));
+                without_header.push((tier.id, extent));
                 copies.push(ExtentCopy::published(tier, extent));
             }
             Some(_) => lost = true,
@@ -273,7 +273,7 @@ fn read_extents(
             let damaged = damaged.into_iter();
             let there = damaged.filter(|(tier, extent)| tier.pool.has_room_for(*extent));
             without_copy.extend(there.map(|(tier, extent)| {
-                headless.push((tier.id, extent));
+                without_header.push((tier.id, extent));
                 (*id, ExtentCopy::published(tier, extent))
             }));
             continue;
@@ -292,12 +292,12 @@ fn read_extents(
         .collect();
     for table in &mut manifest.tables {
         // A part may come back with the missing tier.
-        if lacking::of_table(dir, table, tiers, &manifest.extents, |id| {
+        if missing_parts::of_table(dir, table, tiers, &manifest.extents, |id| {
             held.contains_key(&id)
         })
         .is_none()
         {
-            lacking::forget_lost_parts(&held, table);
+            missing_parts::forget_lost_parts(&held, table);
         }
     }
     let mut superseded = Vec::new();
@@ -318,9 +318,9 @@ fn read_extents(
                     .map(|extent| ExtentCopy::published(tier, extent)),
             );
         }
-        let headless = headless.iter().filter(|(id, _)| *id == tier.id);
-        let headless: Vec<_> = headless.map(|(_, extent)| *extent).collect();
-        tier.pool.retain_headless(&live, &headless)?;
+        let without_header = without_header.iter().filter(|(id, _)| *id == tier.id);
+        let without_header: Vec<_> = without_header.map(|(_, extent)| *extent).collect();
+        tier.pool.retain_without_header(&live, &without_header)?;
     }
     let root = |candidate: &Candidate| {
         let tier = tiers

@@ -11,7 +11,7 @@ use arrow::error::ArrowError;
 use tierra_column::Dictionary;
 use tierra_memory::ExtentLabel;
 
-use super::lacking::{self, Withheld, warn_of_part, warn_of_run};
+use super::missing_parts::{self, Withheld, warn_of_part, warn_of_run};
 use crate::calibration::Calibration;
 use crate::error::LogError;
 use crate::error::{DamageError, OpenError};
@@ -65,7 +65,7 @@ pub(crate) fn read_tables(
     let manifest = published.manifest();
     let read = |entry: &Arc<TableEntry>| {
         let is_held = |id| published.extent(id).is_some();
-        let missing = lacking::of_table(dir, entry, tiers, &manifest.extents, is_held);
+        let missing = missing_parts::of_table(dir, entry, tiers, &manifest.extents, is_held);
         let opened = reading.table(entry, missing);
         if let Ok(OpenedTable {
             missing: Some(missing),
@@ -110,7 +110,7 @@ impl Reading<'_> {
                 Err(OpenError::Table { dir, table, source })
             }
             Err(error) => {
-                let damaged = || lacking::damaged(self.dir, &entry.spec, &error);
+                let damaged = || missing_parts::damaged(self.dir, &entry.spec, &error);
                 let why = missing.map_or_else(damaged, |missing| missing.why().clone());
                 Ok(without_rows(entry, Missing::Rows(why)))
             }
@@ -127,7 +127,7 @@ impl Reading<'_> {
         let logs = &entry.tail.logs;
         let (dictionaries, withheld) = self.dictionaries(entry, missing.as_ref())?;
         if let Some(why) = withheld.values().next().cloned() {
-            let is_partial = lacking::has_columns(entry, &withheld, is_there);
+            let is_partial = missing_parts::has_columns(entry, &withheld, is_there);
             missing = missing.or(Some(match is_partial {
                 true => Missing::Columns(why),
                 false => Missing::Rows(why),
@@ -191,7 +191,7 @@ impl Reading<'_> {
             }
         };
         if let Some(damage) = damage {
-            let why = lacking::damaged(self.dir, &entry.spec, &damage);
+            let why = missing_parts::damaged(self.dir, &entry.spec, &damage);
             missing = Some(Missing::Rows(why));
         }
         let version = TableVersion {
@@ -247,7 +247,7 @@ impl Reading<'_> {
                 commit: lost,
                 tables: names.join(" or "),
             };
-            let why = lacking::damaged(self.dir, &table.entry.spec, &gap);
+            let why = missing_parts::damaged(self.dir, &table.entry.spec, &gap);
             tracing::warn!(%why, "the database is opened without it");
             table.missing = Some(Missing::Rows(why));
             // The next manifest includes the commit, which hides the gap; the log's length still shows it.
@@ -270,7 +270,7 @@ fn without_rows(entry: &Arc<TableEntry>, missing: Missing) -> OpenedTable {
 /// Restores the header of an extent's only copy if the header is damaged and the content is right.
 fn restore_header(
     extent: &OwnedExtent,
-    is_right: impl FnOnce() -> bool,
+    is_valid: impl FnOnce() -> bool,
 ) -> Result<(), DamageError> {
     let copy = extent.first();
     if !copy.pool().has_damaged_header(copy.extent()) || copy.pool().is_read_only() {
@@ -278,7 +278,7 @@ fn restore_header(
     }
     let log = &extent.all_losses().log;
     log.found(extent, copy, HEADER, FaultKind::Header);
-    if is_right() {
+    if is_valid() {
         let sealed = !matches!(extent.owner(), Owner::Log(_));
         let label = ExtentLabel {
             owner: extent.owner().tag(),
@@ -332,7 +332,7 @@ impl Reading<'_> {
                     let main = extent(self.published, dictionary.main.extent);
                     let place = places(main, dictionary.main.offset);
                     let what = format!("{error}, in {place}");
-                    lacking::damaged(self.dir, &entry.spec, &what).of_column(name)
+                    missing_parts::damaged(self.dir, &entry.spec, &what).of_column(name)
                 }),
             };
             dictionaries.push(match opened {

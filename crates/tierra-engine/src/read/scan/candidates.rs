@@ -30,7 +30,7 @@ const FEW_CANDIDATES: u64 = 64;
 const CANDIDATES_MAX: u64 = 1 << 22;
 /// If the lookups of the codes cost less than this part of the scan they are made regardless of the expected rows: values are not
 /// all as frequent as their average.
-const WORTH_A_LOOK: f64 = 0.1;
+const LOOKUP_COST_SHARE_MAX: f64 = 0.1;
 /// Blocks sampled to estimate how many a scan would read.
 const SAMPLED_BLOCKS: usize = 256;
 
@@ -118,7 +118,10 @@ impl Candidates {
         let share_met = LazyCell::new(|| share_met(scan, column, &covered, &codes));
         let count = codes.len() as u64;
         let lookups_ns = costs::lookups_ns(count * parts.len() as u64);
-        if !is_asked && count > FEW_LOOKUPS && lookups_ns > cost.ns(*share_met) * WORTH_A_LOOK {
+        if !is_asked
+            && count > FEW_LOOKUPS
+            && lookups_ns > cost.ns(*share_met) * LOOKUP_COST_SHARE_MAX
+        {
             let average = parts.iter().map(|part| part.average_rows(count)).sum();
             if lookups_ns + costs::rows_ns(average, *share_met) > cost.ns(*share_met) {
                 return Ok(None);

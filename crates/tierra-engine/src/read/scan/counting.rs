@@ -11,7 +11,9 @@ use tierra_memory::placement::Uses;
 
 use super::spec::ScanCounters;
 use crate::segment::Segment;
+use crate::segment::framed::Copying;
 use crate::slice_bytes::slice_bytes;
+use crate::storage::access::Access;
 
 /// A cursor's counters, and what was counted for the current block.
 #[derive(Debug)]
@@ -62,7 +64,13 @@ impl Counting {
     }
 
     /// Called before a block is read; the result is held until it was read.
-    pub(super) fn read(&mut self, segment: &Segment, column: usize, block: usize) -> Transfer {
+    pub(super) fn read(
+        &mut self,
+        segment: &Segment,
+        column: usize,
+        block: usize,
+        access: Access,
+    ) -> Transfer {
         let last = &mut self.last[column].0;
         if *last == self.serial {
             // In a cache since it was read a moment ago.
@@ -78,7 +86,16 @@ impl Counting {
             Speed::Near => self.counters.bytes_near += bytes,
             Speed::Far => self.counters.bytes_far += bytes,
         }
-        begin_read(stored)
+        // Copying into a frame waits for far memory, and reading a frame does not.
+        begin_read(match segment.is_framed(access, column) {
+            true => &[],
+            false => stored,
+        })
+    }
+
+    /// Counts what was copied into frames.
+    pub(super) fn copied(&mut self, copying: Copying) {
+        self.counters.bytes_copied += copying.copied_bytes;
     }
 
     pub(super) fn decoded(&mut self, column: usize) {

@@ -13,7 +13,8 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter;
 use arrow::error::ArrowError;
 use tierra_column::bits::{BLOCK_LEN, Mask};
-use tierra_column::{ColumnReader, Filter, Scratch, Verdict, evaluate};
+use tierra_column::{Chunk, ColumnReader, Filter, Scratch, Verdict, evaluate};
+use tierra_memory::prefetch;
 
 use super::counting::Counting;
 use super::filters::Conditions;
@@ -22,8 +23,10 @@ use super::spec::ScanCounters;
 use crate::error::ScanError;
 use crate::manifest::row_id::RowId;
 use crate::segment::Segment;
+use crate::segment::framed::Copying;
 use crate::spec::TableSpec;
 use crate::storage::READS_MOST;
+use crate::storage::access::Access;
 use crate::table::version::TableVersion;
 
 /// Returns the rows of the morsels that it takes. Made by [`Scan::cursor`].
@@ -44,6 +47,9 @@ pub struct ScanCursor {
     undecided: Vec<usize>,
     scratch: Scratch,
     counting: Counting,
+    access: Access,
+    /// Lines of a column's next block that are asked for in place.
+    prefetch_lines: usize,
 }
 
 /// A source of rows.
@@ -74,11 +80,32 @@ struct Batch {
 }
 
 impl Scan {
-    /// A cursor for one thread.
+    /// A cursor for one thread, which reads in place.
     pub fn cursor(self: &Arc<Self>) -> ScanCursor {
         // Relaxed, here and below: an estimate.
         self.cursors.fetch_add(1, Ordering::Relaxed);
         ScanCursor::new(self.clone())
+    }
+
+    /// A cursor for one thread, which reads blocks in far memory so. In place, it asks for so many lines of a column's next block
+    /// before it reads one. Its rows do not depend on either.
+    ///
+    /// # Errors
+    /// [`ScanError::Access`] if a tier of the database cannot be read so.
+    pub fn cursor_by(
+        self: &Arc<Self>,
+        access: Access,
+        prefetch_lines: usize,
+    ) -> Result<ScanCursor, ScanError> {
+        if let Access::Framed(method) = access {
+            let tiers = self.snapshot.table().storage().tiers();
+            let mut pools = tiers.readable().map(|tier| &tier.pool);
+            pools.try_for_each(|pool| pool.check_copy_method(method))?;
+        }
+        let mut cursor = self.cursor();
+        cursor.access = access;
+        cursor.prefetch_lines = prefetch_lines;
+        Ok(cursor)
     }
 }
 
@@ -100,6 +127,8 @@ impl ScanCursor {
             undecided: Vec::new(),
             scratch: Scratch::default(),
             counting: Counting::new(spec.columns.len()),
+            access: Access::InPlace,
+            prefetch_lines: 0,
             scan,
         };
         cursor.settle_needed();
@@ -111,6 +140,14 @@ impl ScanCursor {
         let is_block =
             |rest: &Progress| matches!(rest, Progress::Blocks { blocks, .. } if !blocks.is_empty());
         self.at.as_ref().is_some_and(is_block) || !self.again.is_empty()
+    }
+
+    /// The block behind the current one, if it is of the same morsel.
+    fn next_block(&self) -> Option<usize> {
+        match &self.at {
+            Some(Progress::Blocks { blocks, .. }) if !blocks.is_empty() => Some(blocks.start),
+            _ => None,
+        }
     }
 
     fn settle_needed(&mut self) {
@@ -295,14 +332,20 @@ impl ScanCursor {
         }
         self.conditions.bind(at, segment, version, spec)?;
         self.counting.begin_block(segment);
+        let next = self.next_block();
         if self.select(segment, block, spec, &mut mask)? {
             self.conditions.check_there(at, segment, spec, block)?;
             for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
-                let _reading = self.counting.read(segment, *column, block);
-                let appended = segment.read(spec, *column, block, |chunk| {
+                prefetch_next(self.prefetch_lines, segment, *column, next);
+                let _reading = self.counting.read(segment, *column, block, self.access);
+                let mut copying = Copying::default();
+                let append = |chunk: &Chunk<'_>| {
                     let dictionary = version.dictionary(*column);
                     reader.append(chunk, block, &mask, dictionary, &mut self.scratch)
-                });
+                };
+                let appended =
+                    segment.read_by(self.access, &mut copying, spec, *column, block, append);
+                self.counting.copied(copying);
                 self.counting.decoded(*column);
                 if appended?.is_none() {
                     self.is_stale = true;
@@ -328,6 +371,7 @@ impl ScanCursor {
         mask: &mut Mask,
     ) -> Result<bool, ScanError> {
         self.undecided.clear();
+        let next = self.next_block();
         for place in 0..self.conditions.len() {
             let Some((_, condition, bound)) = self.conditions.at(place) else {
                 continue;
@@ -344,10 +388,12 @@ impl ScanCursor {
                 continue;
             };
             let column = condition.column;
-            let _reading = self.counting.read(segment, column, block);
-            let selected = segment.read(spec, column, block, |chunk| {
-                chunk.select(bound, block, mask, &mut self.scratch)
-            });
+            prefetch_next(self.prefetch_lines, segment, column, next);
+            let _reading = self.counting.read(segment, column, block, self.access);
+            let mut copying = Copying::default();
+            let select = |chunk: &Chunk<'_>| chunk.select(bound, block, mask, &mut self.scratch);
+            let selected = segment.read_by(self.access, &mut copying, spec, column, block, select);
+            self.counting.copied(copying);
             let Some(touched) = selected? else {
                 self.is_stale = true;
                 return Ok(false);
@@ -453,6 +499,16 @@ fn readers(scan: &Scan) -> Vec<ColumnReader> {
     let capacity = scan.spec.batch_rows + BLOCK_LEN;
     let reader = |column: &usize| ColumnReader::new(spec.columns[*column].ty, capacity);
     scan.spec.projection.iter().map(reader).collect()
+}
+
+/// Asks for lines of the block that a column will be read at next.
+#[inline]
+fn prefetch_next(lines: usize, segment: &Segment, column: usize, next: Option<usize>) {
+    if lines > 0
+        && let Some(next) = next
+    {
+        prefetch(segment.chunk(column).stored_block(next), lines);
+    }
 }
 
 fn arrow_error(spec: &TableSpec, source: ArrowError) -> ScanError {

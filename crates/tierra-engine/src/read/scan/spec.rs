@@ -45,8 +45,10 @@ pub struct ScanCounters {
     pub tail_rows: u64,
     /// Bytes of those blocks and rows read from near memory.
     pub bytes_near: u64,
-    /// Bytes read from far memory.
+    /// Bytes read from far memory, in place or in frames.
     pub bytes_far: u64,
+    /// Bytes copied from far memory into frames. 0 if everything was read in place, or was in frames before.
+    pub bytes_copied: u64,
     /// Rows returned.
     pub rows: u64,
     /// Values looked up in dictionaries, once per scan regardless of the number of segments.
@@ -65,6 +67,7 @@ impl std::ops::AddAssign for ScanCounters {
         self.tail_rows += other.tail_rows;
         self.bytes_near += other.bytes_near;
         self.bytes_far += other.bytes_far;
+        self.bytes_copied += other.bytes_copied;
         self.rows += other.rows;
         self.lookups += other.lookups;
         self.index_lookups += other.index_lookups;

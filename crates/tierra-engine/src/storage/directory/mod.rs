@@ -207,7 +207,7 @@ impl Home {
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn believe(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         self.directory.sync()
     }
 
@@ -235,8 +235,8 @@ impl Home {
     pub(crate) fn restore_both_files(&self) {
         let bytes = self.file.encode();
         for name in FILES {
-            let is_right = self.directory.read(name).is_ok_and(|found| found == bytes);
-            if !is_right && let Err(error) = self.directory.replace(name, &bytes) {
+            let is_valid = self.directory.read(name).is_ok_and(|found| found == bytes);
+            if !is_valid && let Err(error) = self.directory.replace(name, &bytes) {
                 let path = self.directory.join(name);
                 tracing::warn!(path = %path.display(), %error, "the directory file could not be written anew");
             }

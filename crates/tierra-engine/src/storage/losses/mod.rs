@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use crate::storage::extent::OwnedExtent;
 use crate::storage::faults::{FaultKind, FaultLog};
+use crate::storage::frames::Frames;
 use crate::storage::read_checks::ReadChecks;
 use crate::storage::tier::Tier;
 
@@ -38,6 +39,8 @@ pub(crate) struct Losses {
     pub(crate) log: FaultLog,
     /// Whether readers also check for unreported damage.
     pub(crate) checks: ReadChecks,
+    /// Copies of far blocks, for scans that do not read in place.
+    pub(crate) frames: Frames,
     listeners: RwLock<Vec<Listener>>,
 }
 

@@ -10,9 +10,9 @@
 #[cfg(test)]
 mod tests;
 
+use tierra_memory::LINE_BYTES;
 use tierra_memory::replication::{Method, ReplicaSet, ReplicationError};
 
-use super::format::LINE;
 use super::header::{LogHeader, MARK_AT};
 use super::record::{Label, Record};
 use crate::calibration::LOG_METHOD;
@@ -129,7 +129,7 @@ impl TailLog {
         let doubled = self.last_bytes().map_or(LOG_LEAST_BYTES, |len_bytes| {
             (2 * len_bytes).min(LOG_MOST_BYTES)
         });
-        doubled.max(record.len_bytes() + 2 * LINE as u64)
+        doubled.max(record.len_bytes() + 2 * LINE_BYTES as u64)
     }
 
     fn next_head(&self, epoch: u64) -> LogHeader {
@@ -164,7 +164,7 @@ impl TailLog {
         });
         // The manifest that names the extent implies that all earlier records were acknowledged.
         self.end = LogEnd {
-            at: LINE as u64,
+            at: LINE_BYTES as u64,
             head: Some(head),
             marked: self.end.sequence,
             ..self.end

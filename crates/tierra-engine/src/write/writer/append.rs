@@ -118,7 +118,7 @@ impl Writer {
         let appended = log.append(&self.storage.log_method, record, commit);
         if appended.is_ok() {
             self.commit = commit.number;
-            self.will_rest();
+            self.schedule_idle_marks();
         }
         Ok(appended)
     }
@@ -143,7 +143,7 @@ impl Writer {
         entry.tail.reached = log.next_sequence();
         let next = self.published.with_table(entry);
         self.publish(next, vec![extent])?;
-        self.will_rest();
+        self.schedule_idle_marks();
         Ok(log)
     }
 

@@ -77,7 +77,7 @@ impl Writer {
             return Ok(());
         }
         // Codes that are given out below must not be forgotten before they are published.
-        let _pass = table.gate().enter_seal();
+        let _pass = table.load_merge_lock().enter_seal();
         let batches: Vec<_> = current
             .tail
             .batches()

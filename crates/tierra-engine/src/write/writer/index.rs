@@ -67,12 +67,12 @@ impl Writer {
             let dictionary = current.dictionaries[column].clone()?;
             let id = (table.id(), column);
             if !self
-                .unbuilt
+                .failed_builds
                 .is_due(id, dictionary.generation(), current.segments.rows())
             {
                 return None;
             }
-            let is_readable = |segment: &Segment| !self.unbuilt.is_left_out(id, segment.id());
+            let is_readable = |segment: &Segment| !self.failed_builds.is_left_out(id, segment.id());
             let step = PartStep::next(&current, column, is_readable)?;
             Some(Job {
                 table: table.clone(),
@@ -204,12 +204,12 @@ impl Writer {
             StorageError::Closed | StorageError::Dropped { .. } => {}
             StorageError::Scan(error) if let ScanError::Damaged { segment, .. } = *error => {
                 // Only this segment's rows stay without an index.
-                self.unbuilt.leave_out(id, segment);
+                self.failed_builds.leave_out(id, segment);
                 tracing::warn!(table = name, %error, "a segment could not be indexed");
             }
             error => {
                 let rows = table.current().segments.rows();
-                self.unbuilt.note(id, generation, rows);
+                self.failed_builds.note(id, generation, rows);
                 let column = &table.spec().columns[column].name;
                 tracing::warn!(table = name, column, %error, "an index could not be built");
             }

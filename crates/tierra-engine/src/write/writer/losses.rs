@@ -58,7 +58,7 @@ fn note_replaced(extent: &Arc<OwnedExtent>) {
 impl Writer {
     /// Handles lost pages: a tail whose log lost pages becomes a segment, dictionaries without a whole copy get new images, and
     /// each tier gets a new manifest.
-    pub(super) fn see_to_losses(&mut self) {
+    pub(super) fn repair_losses(&mut self) {
         if !self.storage.is_settled() {
             return;
         }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use tierra_column::{ChunkPlan, Dictionary, Encoding, Remapping, Scratch};
+use tierra_memory::LINE_BYTES;
 
 use super::state::Writer;
 use crate::dictionaries::ImageExtent;
@@ -16,8 +17,6 @@ use crate::segment::Segment;
 use crate::storage::extent::{OwnedExtent, Owner};
 use crate::table::Table;
 use crate::table::version::TableVersion;
-
-const LINE: usize = 64;
 
 /// One column's step to its next generation.
 struct MergeStep {
@@ -38,7 +37,7 @@ impl Writer {
         {
             return;
         }
-        let Some(pass) = table.gate().try_enter_merge() else {
+        let Some(pass) = table.load_merge_lock().try_enter_merge() else {
             return;
         };
         let merged = self.merge_where(table, Dictionary::wants_merge);
@@ -51,7 +50,7 @@ impl Writer {
         }
     }
 
-    /// Merges every dictionary that has a delta. The caller holds the gate's merge pass.
+    /// Merges every dictionary that has a delta. The caller holds the merge pass.
     pub(super) fn merge(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
         self.merge_where(table, |dictionary| dictionary.delta_len() > 0)
     }
@@ -190,7 +189,7 @@ impl Writer {
                 len_bytes: plan.len_bytes() as u64,
                 encoding: plan.encoding(),
             };
-            len_bytes = (len_bytes + plan.len_bytes()).next_multiple_of(LINE);
+            len_bytes = (len_bytes + plan.len_bytes()).next_multiple_of(LINE_BYTES);
         }
         let (placement, owner) = (table.placement(), Owner::Segment(table.id()));
         let placement = placement.of_column(plans[0].0);

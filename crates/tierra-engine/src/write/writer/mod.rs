@@ -6,7 +6,9 @@
 mod append;
 mod background;
 mod commit;
+mod failed_builds;
 mod go_back;
+mod idle_marks;
 mod index;
 mod jobs;
 mod losses;
@@ -15,23 +17,21 @@ mod near;
 mod publish;
 mod published;
 mod replicas;
-mod rest;
 mod run_step;
 mod runs;
-mod standing;
 mod state;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod tiers;
-mod unbuilt;
+mod writability;
 
 use std::sync::mpsc::Receiver;
 
 use self::background::Task;
 pub(crate) use self::published::Published;
-pub(crate) use self::standing::Unsettled;
 pub(crate) use self::state::Writer;
+pub(crate) use self::writability::Unsettled;
 
 use crate::error::Outcome;
 use crate::table::requests::Request;
@@ -141,7 +141,7 @@ impl Writer {
                 }
                 Request::Wait { reply } => self.background.push(Task::Answer(reply)),
                 Request::GiveBack => self.give_back_space(),
-                Request::Losses => self.see_to_losses(),
+                Request::Losses => self.repair_losses(),
                 Request::JobEnded => self.end_job(),
                 Request::Close => break,
             }

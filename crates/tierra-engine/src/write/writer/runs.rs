@@ -30,10 +30,10 @@ impl Writer {
         table.check_alive().ok()?;
         let version = table.current();
         let id = (table.id(), KEY);
-        if !self.unbuilt.is_due(id, 0, version.rows()) {
+        if !self.failed_builds.is_due(id, 0, version.rows()) {
             return None;
         }
-        let is_readable = |segment: &Segment| !self.unbuilt.is_left_out(id, segment.id());
+        let is_readable = |segment: &Segment| !self.failed_builds.is_left_out(id, segment.id());
         let step = RunStep::next(version, table.key_tiers(), is_readable)?;
         Some(Job {
             table: table.clone(),
@@ -66,11 +66,11 @@ impl Writer {
             Ok(()) | Err(StorageError::Closed | StorageError::Dropped { .. }) => {}
             Err(StorageError::Scan(error)) if let ScanError::Damaged { segment, .. } = *error => {
                 // Only this segment's keys stay out of runs.
-                self.unbuilt.leave_out(id, segment);
+                self.failed_builds.leave_out(id, segment);
                 tracing::warn!(table = name, %error, "the keys of a segment could not be indexed");
             }
             Err(error) => {
-                self.unbuilt.note(id, 0, table.current().rows());
+                self.failed_builds.note(id, 0, table.current().rows());
                 tracing::warn!(table = name, %error, "an index of keys could not be stored");
             }
         }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::background::Background;
+use super::failed_builds::FailedBuilds;
 use super::published::Published;
-use super::unbuilt::Unbuilt;
 use crate::storage::Storage;
 use crate::storage::extent::ExtentCopy;
 use crate::table::catalog::Catalog;
@@ -27,10 +27,10 @@ pub(crate) struct Writer {
     /// Number of the last commit to any table.
     pub(super) commit: u64,
     /// When logs are to be marked as acknowledged up to their ends; `None` if they are.
-    pub(super) rests_at: Option<Instant>,
+    pub(super) idle_marks_at: Option<Instant>,
     /// At least the manifest's; greater while tables are begun.
     pub(super) next_table_id: u64,
-    pub(super) unbuilt: Unbuilt,
+    pub(super) failed_builds: FailedBuilds,
     pub(super) background: Background,
     /// Space that is free with the next publication.
     pub(super) superseded: Vec<Arc<ExtentCopy>>,
@@ -55,15 +55,15 @@ impl Writer {
             published,
             logs,
             commit,
-            rests_at: None,
-            unbuilt: Unbuilt::default(),
+            idle_marks_at: None,
+            failed_builds: FailedBuilds::default(),
             background: Background::default(),
             superseded: Vec::new(),
             has_told_failure: false,
         };
         // A killed process leaves its last records unmarked.
         if writer.logs.values().any(TailLog::has_unmarked) {
-            writer.will_rest();
+            writer.schedule_idle_marks();
         }
         writer
     }

@@ -80,7 +80,7 @@ impl Writer {
             self.logs.remove(&table.id());
             self.catalog.remove(&table.spec().name);
         }
-        self.unbuilt.retry();
+        self.failed_builds.retry();
         self.give_back_space();
         Ok(())
     }

@@ -77,7 +77,7 @@ impl Mover {
         });
         let bytes = heap.header(entry.record).bytes();
         self.pace
-            .earn(bytes as u64 * u64::from(self.rounds.sampling_interval()));
+            .refill(bytes as u64 * u64::from(self.rounds.sampling_interval()));
         let is_dynamic = heap.chooser.settings.policy == Policy::Dynamic;
         let is_hot_enough = is_dynamic && self.rounds.should_promote(Heat::from_bits(heat));
         if speed == Speed::Near || !is_hot_enough || bytes > MOVED_BYTES_MAX {

@@ -33,7 +33,7 @@ impl Bench {
 
     /// A dependent chase: each load waits for the latency.
     fn latencies(&mut self, part: &mut [u8], bytes: usize) -> Result<(), LabError> {
-        let chase = RefCell::new(Chase::lay(part));
+        let chase = RefCell::new(Chase::new(part));
         let sides = chased(&chase, Execution::Plain, 1);
         let size = format!("{} MiB", bytes >> 20);
         let all: &[f64] = if bytes == 512 << 20 {
@@ -64,7 +64,7 @@ impl Bench {
     /// Independent loads share the latency among the misses in flight, and all threads the bandwidth.
     fn parallel(&mut self, part: &mut [u8]) -> Result<(), LabError> {
         {
-            let chase = RefCell::new(Chase::lay(part));
+            let chase = RefCell::new(Chase::new(part));
             for (misses, loads) in [
                 (1, 24),
                 (4, 24),
@@ -98,7 +98,7 @@ impl Bench {
             }
         }
         let (one, other) = part.split_at_mut(part.len() / 2);
-        let both = RefCell::new([Chase::lay(one), Chase::lay(other)]);
+        let both = RefCell::new([Chase::new(one), Chase::new(other)]);
         let emulated = || {
             let [one, other] = &mut *both.borrow_mut();
             let chase = |chase: &mut Chase<'_>| in_mode!(Execution::Interleaved, M => chase.ns_per_line::<M>(64, TIME));

@@ -32,7 +32,7 @@ impl Bench {
         region.populate().by(WHO, "bringing in memory")?;
         let far = count_as_far(&region[..]);
         {
-            let chase = RefCell::new(Chase::lay(&mut region[..SMALL_BYTES]));
+            let chase = RefCell::new(Chase::new(&mut region[..SMALL_BYTES]));
             for execution in Execution::ALL {
                 let sides = chased(&chase, execution, 8);
                 let sides = [&sides.0 as &dyn Fn() -> f64, &sides.1];

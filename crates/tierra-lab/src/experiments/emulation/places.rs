@@ -44,7 +44,7 @@ impl Bench {
             let other = FarDevice::new(slow(5000.0, 1)).by(WHO, "describing a memory")?;
             let device = FarDevice::new(far).by(WHO, "describing a memory")?;
             let range = device.count(part).by(WHO, "counting memory")?;
-            let chase = RefCell::new(Chase::lay(part));
+            let chase = RefCell::new(Chase::new(part));
             for (execution, loads, asked_ns) in [
                 (Execution::Plain, 1, far.latency_ns),
                 (
@@ -76,7 +76,7 @@ impl Bench {
         };
         let device = FarDevice::new(far).by(WHO, "describing a memory")?;
         let range = device.count(part).by(WHO, "counting memory")?;
-        let chase = RefCell::new(Chase::lay(part));
+        let chase = RefCell::new(Chase::new(part));
         for (socket, name, latency_ns, rate) in
             [(0, "remote", 400.0, 1.0), (1, "local", 250.0, 4.0)]
         {

@@ -76,7 +76,7 @@ impl Experiment for Memory {
         chased.populate().by(WHO, "bringing in memory")?;
         let page_bytes = chased.page_size_bytes() as u64;
         let far = [count_as_far(places[1].1.mapped()), count_as_far(&chased)];
-        let mut chase = Chase::lay(&mut chased);
+        let mut chase = Chase::new(&mut chased);
         let near_ns = chase.ns_per_line::<Plain>(1, 10 * time);
 
         let points = points::all(FarMemory::remote_socket(near_ns));

@@ -30,6 +30,7 @@ use std::ops::Range;
 
 use tierra_column::FormatError;
 use tierra_column::bits::max_code;
+use tierra_memory::LINE_BYTES;
 
 /// Bytes of a leaf.
 pub(super) const LEAF_BYTES: usize = 2048;
@@ -37,7 +38,6 @@ pub(super) const LEAF_BYTES: usize = 2048;
 pub(super) const LEAF_ENTRIES_MOST: usize = 2048;
 /// The most bits of a row's distance: a segment's number and a row in it.
 const ROW_BITS_MOST: u8 = 53;
-const LINE: usize = 64;
 /// Bytes read at a time; never from two lines if the entry lies in one.
 const WORD_BYTES: usize = 16;
 const HEADER_BYTES: usize = 64;
@@ -114,7 +114,7 @@ impl Leaf {
     fn word(&self, bytes: &[u8], place: usize) -> (u128, usize) {
         let width = self.width();
         let bit = place * width;
-        let line_end = (bit + width).div_ceil(8).next_multiple_of(LINE);
+        let line_end = (bit + width).div_ceil(8).next_multiple_of(LINE_BYTES);
         let start = (bit / 8).min(line_end.saturating_sub(WORD_BYTES));
         let word = bytes[start..start + WORD_BYTES].try_into();
         let word = u128::from_le_bytes(word.expect("sixteen bytes"));
@@ -142,7 +142,7 @@ impl Leaf {
         if width == 0 {
             return 0..usize::from(self.entries);
         }
-        let line_bits = LINE * 8;
+        let line_bits = LINE_BYTES * 8;
         let line = place * width / line_bits * line_bits;
         let first = line.div_ceil(width);
         let end = ((line + line_bits) / width).min(usize::from(self.entries));
@@ -171,7 +171,7 @@ impl Leaf {
 
 /// Offset of the leaves after a directory of this many.
 pub(super) fn leaves_at(leaves: usize) -> usize {
-    HEADER_BYTES + (leaves * ENTRY_BYTES).next_multiple_of(LINE)
+    HEADER_BYTES + (leaves * ENTRY_BYTES).next_multiple_of(LINE_BYTES)
 }
 
 /// Bytes of a run of this many leaves.

@@ -1,8 +1,13 @@
-//! A condition without columns stays above an aggregation of all rows.
+//! Conditions that stay where they are: on an aggregation of all rows, and on columns of one name.
 //!
 //! DataFusion pushes conditions on GROUP BY columns below the aggregation, and with them conditions without columns:
 //! `HAVING $1 = $2`, and `FALSE`, which it makes of `n = 1 AND n = 2`. But an aggregation without GROUP BY yields a row even for
 //! no rows. So nothing is pushed below such an aggregation.
+//!
+//! It finds columns by their name, and does not tell the column `c` of table `t` from a column with the name `t.c`: the name of
+//! `CAST(CAST(t.c AS BIGINT) AS VARCHAR)`. So nothing is pushed below a projection that yields both.
+
+use std::collections::HashSet;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
@@ -16,11 +21,11 @@ use super::plan::LogicalRule;
 /// DataFusion's rule that pushes conditions down.
 pub(super) const PUSHED_DOWN: &str = "push_down_filter";
 
-/// The rule, except for conditions on an aggregation of all rows.
+/// The rule, except for conditions on an aggregation of all rows, and on columns of one name.
 #[derive(Debug)]
-pub(super) struct AboveAggregations(pub(super) LogicalRule);
+pub(super) struct Held(pub(super) LogicalRule);
 
-impl OptimizerRule for AboveAggregations {
+impl OptimizerRule for Held {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -34,15 +39,15 @@ impl OptimizerRule for AboveAggregations {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        match has_row_of_no_rows(&plan) {
+        match is_held(&plan) {
             true => Ok(Transformed::no(plan)),
             false => self.0.rewrite(plan, config),
         }
     }
 }
 
-/// Whether `plan` is a condition on an aggregation that yields a row for an empty input.
-fn has_row_of_no_rows(plan: &LogicalPlan) -> bool {
+/// Whether `plan` is a condition on an aggregation that yields a row for an empty input, or on a projection with ambiguous names.
+fn is_held(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Filter(filter) = plan else {
         return false;
     };
@@ -50,6 +55,11 @@ fn has_row_of_no_rows(plan: &LogicalPlan) -> bool {
         LogicalPlan::Aggregate(Aggregate { group_expr, .. }) => {
             matches!(group_expr.as_slice(), [] | [Expr::GroupingSet(_)])
         }
-        below => has_row_of_no_rows(below),
+        LogicalPlan::Projection(projection) => {
+            let mut seen = HashSet::new();
+            let mut names = projection.schema.field_names().into_iter();
+            !names.all(|name| seen.insert(name))
+        }
+        below => is_held(below),
     }
 }

@@ -1,4 +1,5 @@
-//! Copies strings together before and after a sort and after a window ([`with_close_texts`](crate::memory::with_close_texts)).
+//! Copies strings together before and after a sort and after a window
+//! ([`with_compact_strings`](crate::memory::with_compact_strings)).
 //!
 //! A window's batches reference what the operator kept of earlier batches, including buffers of rows that are gone.
 
@@ -17,7 +18,7 @@ use crate::pass::Pass;
 
 /// The rule. It runs last: other rules recognise sorts by the operators above and below them.
 pub(super) const RULE: EachOperator = EachOperator {
-    name: "close_texts",
+    name: "compact_strings",
     rewrite,
 };
 

@@ -9,7 +9,7 @@ pub(super) type ColumnId = (u64, usize);
 
 /// The failures of this process.
 #[derive(Debug, Default)]
-pub(super) struct Unbuilt {
+pub(super) struct FailedBuilds {
     columns: HashMap<ColumnId, Failure>,
     /// Segments whose chunks of a column are damaged.
     segments: HashSet<(ColumnId, u32)>,
@@ -23,7 +23,7 @@ struct Failure {
     rows: u64,
 }
 
-impl Unbuilt {
+impl FailedBuilds {
     /// Notes that building failed.
     pub(super) fn note(&mut self, column: ColumnId, generation: u64, rows: u64) {
         self.columns.insert(column, Failure { generation, rows });
@@ -60,9 +60,9 @@ mod tests {
 
     #[test]
     fn a_failure_is_tried_again_with_a_tenth_more_rows_or_other_codes() {
-        let mut unbuilt = Unbuilt::default();
-        assert!(unbuilt.is_due((1, 0), 1, 0));
-        unbuilt.note((1, 0), 3, 1000);
+        let mut failed_builds = FailedBuilds::default();
+        assert!(failed_builds.is_due((1, 0), 1, 0));
+        failed_builds.note((1, 0), 3, 1000);
         for (generation, rows, is_due) in [
             (3, 1000, false),
             (3, 1099, false),
@@ -70,14 +70,14 @@ mod tests {
             (4, 1000, true),
         ] {
             assert_eq!(
-                unbuilt.is_due((1, 0), generation, rows),
+                failed_builds.is_due((1, 0), generation, rows),
                 is_due,
                 "{rows} rows, generation {generation}"
             );
         }
-        assert!(unbuilt.is_due((1, 1), 3, 1000), "another column");
-        assert!(unbuilt.is_due((2, 0), 3, 1000), "another table");
-        unbuilt.retry();
-        assert!(unbuilt.is_due((1, 0), 3, 1000));
+        assert!(failed_builds.is_due((1, 1), 3, 1000), "another column");
+        assert!(failed_builds.is_due((2, 0), 3, 1000), "another table");
+        failed_builds.retry();
+        assert!(failed_builds.is_due((1, 0), 3, 1000));
     }
 }

@@ -1,10 +1,10 @@
-//! Twins: two columns of one name, as in `SELECT 1, 1`, `SELECT a, a`, `SELECT *, a`; and different expressions to which the
-//! planner gives one name: `max(a), max(CAST(a AS VARCHAR))`.
+//! Duplicate names: two columns of one name, as in `SELECT 1, 1`, `SELECT a, a`, `SELECT *, a`; and different expressions to
+//! which the planner gives one name: `max(a), max(CAST(a AS VARCHAR))`.
 //!
 //! The planner refuses columns with equal names. A statement refused for that reason is planned again with different names. An
-//! invisible number is added to each twin, and to parts of expressions that names omit ([`marks`]). [`restored`] removes the
-//! numbers from the result. In a subquery every twin gets a number, so that a reference to their name finds none of them, and is
-//! [ambiguous](invisible::of_reference).
+//! invisible number is added to each duplicate, and to parts of expressions that names omit ([`marks`]). [`restored`] removes the
+//! numbers from the result. In a subquery every duplicate gets a number, so that a reference to their name finds none of them, and
+//! is [ambiguous](invisible::of_reference).
 
 pub(crate) mod invisible;
 mod marks;
@@ -116,14 +116,14 @@ fn legible(error: DataFusionError) -> DataFusionError {
     }
 }
 
-/// Gives the twins in `statement` different names. `known` are the names of expressions, by number. Columns beside `*` may be
-/// twins of its columns. Returns the ambiguous name in ORDER BY, if there is one.
+/// Gives columns of one name in `statement` different names. `known` are the names of expressions, by number. Columns beside `*`
+/// may have the names of its columns. Returns the ambiguous name in ORDER BY, if there is one.
 fn tell_apart(
     statement: &mut Statement,
     known: &HashMap<usize, String>,
     beside_wildcards: bool,
 ) -> Option<String> {
-    let mut twins = Twins {
+    let mut duplicates = DuplicateNames {
         known,
         beside_wildcards,
         found: 0,
@@ -132,14 +132,14 @@ fn tell_apart(
     };
     match statement {
         // The visitor never breaks.
-        Statement::Statement(inner) => drop(inner.visit(&mut twins)),
+        Statement::Statement(inner) => drop(inner.visit(&mut duplicates)),
         Statement::Explain(explain) => {
             return tell_apart(&mut explain.statement, known, beside_wildcards);
         }
-        // A columnar file, unlike CSV, cannot have twins.
+        // A columnar file, unlike CSV, cannot have columns of one name.
         _ => {}
     }
-    twins.ambiguous
+    duplicates.ambiguous
 }
 
 /// The planner's names of expressions that [`tell_apart`] could only give a number.
@@ -165,7 +165,7 @@ fn planned_names(plan: &LogicalPlan) -> HashMap<usize, String> {
     names
 }
 
-struct Twins<'a> {
+struct DuplicateNames<'a> {
     known: &'a HashMap<usize, String>,
     /// Whether names beside `*` are all made different.
     beside_wildcards: bool,
@@ -176,7 +176,7 @@ struct Twins<'a> {
     ambiguous: Option<String>,
 }
 
-impl VisitorMut for Twins<'_> {
+impl VisitorMut for DuplicateNames<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {

@@ -4,7 +4,8 @@
 //! diverge: the newest manifest and the directory file get a mark. A tier whose manifest lacks the mark must be brought up to
 //! date before it counts again.
 //!
-//! Invariant: opening and reading publish nothing that a missing tier's state does not lead to.
+//! Invariant: while a tier is missing that the newest manifest lists as present, opening and reading publish no manifest, except in
+//! an adoption. So a tier that returns before the first write is still up to date.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

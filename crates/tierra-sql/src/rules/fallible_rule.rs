@@ -17,9 +17,9 @@ pub(super) const PROJECTIONS: &str = "ProjectionPushdown";
 
 /// The rule; its errors are ignored.
 #[derive(Debug)]
-pub(super) struct Tried(pub(super) PhysicalRule);
+pub(super) struct FallibleRule(pub(super) PhysicalRule);
 
-impl PhysicalOptimizerRule for Tried {
+impl PhysicalOptimizerRule for FallibleRule {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,

@@ -29,14 +29,14 @@ pub(crate) fn refuse(
     statement: &Statement,
     kind: impl Fn(&str) -> FunctionKind,
 ) -> Result<(), DefinitionError> {
-    let mut unheeded = Unheeded { kind };
+    let mut ignored = IgnoredSyntax { kind };
     let found = match statement {
-        Statement::Statement(statement) => statement.visit(&mut unheeded),
+        Statement::Statement(statement) => statement.visit(&mut ignored),
         Statement::CopyTo(copy) => match &copy.source {
-            CopyToSource::Query(query) => query.visit(&mut unheeded),
+            CopyToSource::Query(query) => query.visit(&mut ignored),
             CopyToSource::Relation(_) => ControlFlow::Continue(()),
         },
-        Statement::Explain(explain) => return refuse(&explain.statement, unheeded.kind),
+        Statement::Explain(explain) => return refuse(&explain.statement, ignored.kind),
         _ => ControlFlow::Continue(()),
     };
     match found {
@@ -45,7 +45,7 @@ pub(crate) fn refuse(
     }
 }
 
-struct Unheeded<K> {
+struct IgnoredSyntax<K> {
     kind: K,
 }
 
@@ -62,7 +62,7 @@ fn refuse_if(is_there: bool, what: &str) -> Found {
     }
 }
 
-impl<K: Fn(&str) -> FunctionKind> Visitor for Unheeded<K> {
+impl<K: Fn(&str) -> FunctionKind> Visitor for IgnoredSyntax<K> {
     type Break = DefinitionError;
 
     fn pre_visit_statement(&mut self, statement: &ast::Statement) -> Found {
@@ -253,7 +253,7 @@ impl<K: Fn(&str) -> FunctionKind> Visitor for Unheeded<K> {
     }
 }
 
-impl<K: Fn(&str) -> FunctionKind> Unheeded<K> {
+impl<K: Fn(&str) -> FunctionKind> IgnoredSyntax<K> {
     fn visit_function(&self, function: &Function) -> Found {
         let Function {
             name,

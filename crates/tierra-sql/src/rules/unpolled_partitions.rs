@@ -18,7 +18,7 @@ use super::plan::EachOperator;
 
 /// The rule. It runs after filters were pushed down.
 pub(super) const RULE: EachOperator = EachOperator {
-    name: "unasked_partitions",
+    name: "unpolled_partitions",
     rewrite: below_join,
 };
 

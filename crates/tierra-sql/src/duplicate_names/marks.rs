@@ -113,10 +113,18 @@ fn is_number(call: &Function) -> bool {
 }
 
 fn holds_query(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::Subquery(_)
-    )
+    match expr {
+        Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::Subquery(_) => true,
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => is_query(right),
+        _ => false,
+    }
+}
+
+fn is_query(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_query(inner),
+        _ => matches!(expr, Expr::Subquery(_)),
+    }
 }
 
 /// Whether the planner's name for `expr` omits a part of it, or where it begins and ends.

@@ -1,6 +1,6 @@
 //! Marks logs as acknowledged up to their ends when the writer has been idle for a moment, and when it ends.
 //!
-//! Each commit marks the records before it under its own fence (`tail/log.rs`), so at most a table's newest record is unmarked.
+//! Each commit marks the records before it under its own fence (`tail/log/mod.rs`), so at most a table's newest record is unmarked.
 //! An unmarked record cannot be told from one that a power cut tore. Here it is marked, too.
 //!
 //! The mark lies beside the records. An old version of a page that holds both looks like a log that ended earlier. So when the
@@ -17,18 +17,18 @@ use crate::manifest::{Manifest, TableEntry};
 use crate::table::requests::Request;
 
 /// Time after a record until its log is marked, if no later record marks it.
-const REST: Duration = Duration::from_secs(1);
+const IDLE_BEFORE_MARKS: Duration = Duration::from_secs(1);
 
 impl Writer {
     /// Waits for a request, and marks logs meanwhile. `None` when no sender is left.
     pub(super) fn next_request(&mut self, requests: &Receiver<Request>) -> Option<Request> {
         loop {
-            let Some(rests_at) = self.rests_at else {
+            let Some(idle_marks_at) = self.idle_marks_at else {
                 return requests.recv().ok();
             };
-            match requests.recv_timeout(rests_at.saturating_duration_since(Instant::now())) {
+            match requests.recv_timeout(idle_marks_at.saturating_duration_since(Instant::now())) {
                 Ok(request) => {
-                    if Instant::now() >= rests_at {
+                    if Instant::now() >= idle_marks_at {
                         self.mark_logs();
                     }
                     return Some(request);
@@ -40,16 +40,17 @@ impl Writer {
     }
 
     /// Notes that a log has an unmarked record.
-    pub(super) fn will_rest(&mut self) {
+    pub(super) fn schedule_idle_marks(&mut self) {
         // A recording must not depend on the clock.
         if self.storage.options.recorder.is_none() {
-            self.rests_at.get_or_insert_with(|| Instant::now() + REST);
+            self.idle_marks_at
+                .get_or_insert_with(|| Instant::now() + IDLE_BEFORE_MARKS);
         }
     }
 
     /// Marks all logs up to their ends.
     pub(super) fn mark_logs(&mut self) {
-        self.rests_at = None;
+        self.idle_marks_at = None;
         // Nothing is written before the first requested write.
         if !self.storage.is_settled() {
             return;

@@ -1,8 +1,8 @@
-//! Invisible parts of names: the numbers of twins, and the planner's text for marks.
+//! Invisible parts of names: the numbers of duplicates, and the planner's text for marks.
 
 use datafusion::common::SchemaError;
 
-/// The digits of a twin's number: invisible separators.
+/// The digits of a duplicate's number: invisible separators.
 pub(super) const DIGITS: [char; 2] = ['\u{2063}', '\u{2064}'];
 
 /// The function that marks an expression.

@@ -1,4 +1,4 @@
-//! The durable images of a dictionary: one of its main part, and one of each piece of delta.
+//! A dictionary as it is stored: one image of its main part, and one of each piece of delta.
 //!
 //! ```text
 //! 0         4  5     6         8            16           24       32           40    44     48

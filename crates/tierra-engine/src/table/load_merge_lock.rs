@@ -1,4 +1,4 @@
-//! A gate that admits either any number of loads or one merge: both give out dictionary codes.
+//! A lock that is held by any number of loads or by one merge: both give out dictionary codes.
 //!
 //! Invariant: while a merge holds its pass, no load encodes rows of the table, because their codes would belong to the generation
 //! that the merge replaces. The writer thread does both the merging and the sealing, so sealing never waits.
@@ -13,12 +13,12 @@ struct State {
 
 /// One per table.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct LoadMergeLock {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-impl Gate {
+impl LoadMergeLock {
     // Both fields are plain numbers: a panic cannot leave them half changed.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -34,13 +34,13 @@ impl Gate {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         state.loads += 1;
-        LoadPass { gate: self.clone() }
+        LoadPass { lock: self.clone() }
     }
 
     /// Never waits: only the writer thread merges, and it does not merge while it seals.
     pub(crate) fn enter_seal(self: &Arc<Self>) -> LoadPass {
         self.lock().loads += 1;
-        LoadPass { gate: self.clone() }
+        LoadPass { lock: self.clone() }
     }
 
     /// Waits until no load is running, and blocks new ones.
@@ -53,7 +53,7 @@ impl Gate {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         state.merging = true;
-        MergePass { gate: self.clone() }
+        MergePass { lock: self.clone() }
     }
 
     /// As [`Self::enter_merge`] without waiting: `None` while a load or another merge is running.
@@ -63,20 +63,20 @@ impl Gate {
             return None;
         }
         state.merging = true;
-        Some(MergePass { gate: self.clone() })
+        Some(MergePass { lock: self.clone() })
     }
 }
 
 /// Held by a load from its first encoded row to its end.
 #[derive(Debug)]
 pub(crate) struct LoadPass {
-    gate: Arc<Gate>,
+    lock: Arc<LoadMergeLock>,
 }
 
 impl LoadPass {
-    /// Ends a load that was undone. If it was the last one, `forget` runs before the gate admits anything else.
+    /// Ends a load that was undone. If it was the last one, `forget` runs before the lock admits anything else.
     pub(crate) fn undo(self, forget: impl FnOnce()) {
-        let state = self.gate.lock();
+        let state = self.lock.lock();
         if state.loads == 1 {
             forget();
         }
@@ -86,20 +86,20 @@ impl LoadPass {
 
 impl Drop for LoadPass {
     fn drop(&mut self) {
-        self.gate.lock().loads -= 1;
-        self.gate.changed.notify_all();
+        self.lock.lock().loads -= 1;
+        self.lock.changed.notify_all();
     }
 }
 
 /// Held by a merge.
 #[derive(Debug)]
 pub(crate) struct MergePass {
-    gate: Arc<Gate>,
+    lock: Arc<LoadMergeLock>,
 }
 
 impl Drop for MergePass {
     fn drop(&mut self) {
-        self.gate.lock().merging = false;
-        self.gate.changed.notify_all();
+        self.lock.lock().merging = false;
+        self.lock.changed.notify_all();
     }
 }
