@@ -77,7 +77,7 @@ const LAYERS: &[(&str, &[&[&str]])] = &[
             ],
             &["arch", "signal", "smaps", "topology"],
             &["address", "checksum", "emulation"],
-            &["gate", "persist", "placement", "region", "unused"],
+            &["gate", "helper", "persist", "placement", "region", "unused"],
             &["far", "near", "recording"],
             &["directory", "slab"],
             &["machine", "pool"],

@@ -91,7 +91,7 @@ pub use segment::Segment;
 pub use spec::index_kind::{IndexKind, ParseIndexKindError};
 pub use spec::replicas::{Replicas, ReplicasError};
 pub use spec::{ColumnSpec, MAX_COLUMNS, MAX_NAME_BYTES, TableSpec};
-pub use storage::access::{Access, ParseAccessError};
+pub use storage::access::{Access, ParseAccessError, Reading};
 pub use storage::faults::{Fault, FaultKind, FaultOutcome, FaultTotals};
 pub use storage::frames::Frames;
 pub use storage::options::DatabaseOptions;

@@ -62,7 +62,7 @@
 //!   its operator allow that.
 //!
 //! How to write a lookup that stays fast is in
-//! [docs/interleaving.md](https://github.com/tierra-db/tierra/blob/main/docs/interleaving.md).
+//! `docs/interleaving.md`.
 //!
 //! It needs no operating system in particular, and prefetches on x86-64 and aarch64; on others `Interleaved` only takes turns.
 

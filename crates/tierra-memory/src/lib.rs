@@ -59,6 +59,7 @@ pub mod far;
 pub mod faults;
 mod free_space;
 mod gate;
+pub mod helper;
 mod lock;
 pub mod machine;
 pub mod measure;

@@ -334,7 +334,7 @@ impl ExecutionPlan for TierraScanExec {
         let wanted = context.session_config().batch_size();
         let settings = settings::of(context.session_config().options());
         let scan = self.shared_scan(partition);
-        let cursor = scan.cursor_by(settings.access, settings.prefetch_lines);
+        let cursor = scan.cursor_by(settings.reading);
         let stream = ScanStream {
             // If rows become wide, batches have fewer rows than the scan's. Otherwise a batch has as many as its blocks.
             cut_rows: (wanted < self.plan.batch_rows).then_some(wanted),
@@ -443,6 +443,7 @@ struct Counts {
     bytes_near: Count,
     bytes_far: Count,
     bytes_copied: Count,
+    blocks_helped: Count,
     lookups: Count,
     index_lookups: Count,
     suspensions: Count,
@@ -460,6 +461,7 @@ impl Counts {
             bytes_near: count("bytes_near"),
             bytes_far: count("bytes_far"),
             bytes_copied: count("bytes_copied"),
+            blocks_helped: count("blocks_helped"),
             lookups: count("lookups"),
             index_lookups: count("index_lookups"),
             suspensions: count("suspensions"),
@@ -486,6 +488,11 @@ impl Counts {
         add(&self.bytes_near, now.bytes_near, self.seen.bytes_near);
         add(&self.bytes_far, now.bytes_far, self.seen.bytes_far);
         add(&self.bytes_copied, now.bytes_copied, self.seen.bytes_copied);
+        add(
+            &self.blocks_helped,
+            now.blocks_helped,
+            self.seen.blocks_helped,
+        );
         add(&self.lookups, now.lookups, self.seen.lookups);
         add(
             &self.index_lookups,

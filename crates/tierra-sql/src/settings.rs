@@ -8,7 +8,7 @@ use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
-use tierra_engine::{Access, Frames, ReadChecks, ScrubPace};
+use tierra_engine::{Frames, ReadChecks, Reading, ScrubPace};
 use tierra_interleave::Scheduling;
 use tierra_memory::Size;
 use tierra_memory::emulation::{self, FarMemory};
@@ -34,6 +34,10 @@ pub const THREADS_MOST: usize = 1024;
 
 /// The most lines of a block that are asked for ahead: its first 4 KiB.
 const PREFETCH_LINES_MOST: usize = 64;
+/// The most blocks that a helper is ahead: with more, what it fetches for wide tables leaves the cache before it is used.
+const HELPER_BLOCKS_MOST: usize = 8;
+/// The value of `tierra.access` that leaves the mode to each tier.
+const AS_TIERS_SAY: &str = "tier";
 
 /// The settings of one session.
 #[derive(Debug, Clone)]
@@ -50,10 +54,8 @@ pub(crate) struct TierraSettings {
     pub(crate) late_rows: bool,
     /// Rows of a join's build side from which its lookups are interleaved.
     pub(crate) join_build_rows: usize,
-    /// How scans reach blocks in far memory.
-    pub(crate) access: Access,
-    /// Lines that scans in place ask for ahead.
-    pub(crate) prefetch_lines: usize,
+    /// How scans read blocks in far memory.
+    pub(crate) reading: Reading,
     /// The frames of the database.
     pub(crate) frames: Frames,
     /// When data read from the database is checked.
@@ -90,8 +92,9 @@ impl TierraSettings {
             "query_memory" => self.query_memory = settings.query_memory,
             "late_rows" => self.late_rows = settings.late_rows,
             "join_build_rows" => self.join_build_rows = settings.join_build_rows,
-            "access" => self.access = settings.access,
-            "prefetch_lines" => self.prefetch_lines = settings.prefetch_lines,
+            "access" => self.reading.access = settings.reading.access,
+            "prefetch_lines" => self.reading.prefetch_lines = settings.reading.prefetch_lines,
+            "helper_blocks" => self.reading.helper_blocks = settings.reading.helper_blocks,
             "frames" => self.frames.reset(),
             "verify_reads" => self.read_checks.reset(),
             "scrub_pace" => self.scrub_pace.reset(),
@@ -113,8 +116,7 @@ impl Default for TierraSettings {
             query_memory: usize::MAX,
             late_rows: true,
             join_build_rows: JOIN_BUILD_ROWS,
-            access: Access::default(),
-            prefetch_lines: 0,
+            reading: Reading::default(),
             frames: Frames::default(),
             read_checks: ReadChecks::default(),
             scrub_pace: ScrubPace::default(),
@@ -165,17 +167,17 @@ impl ExtensionOptions for TierraSettings {
                     .map_err(|_| invalid(key, value, "'true' or 'false'"))?;
             }
             "access" => {
-                let access = value.to_ascii_lowercase().parse();
-                let expected = "'in-place', 'mapped', 'buffered' or 'direct'";
-                self.access = access.map_err(|_| invalid(key, value, expected))?;
+                let expected = "'tier', 'in-place', 'mapped', 'buffered', 'direct' or 'auto'";
+                self.reading.access = match &*value.to_ascii_lowercase() {
+                    AS_TIERS_SAY => None,
+                    mode => Some(mode.parse().map_err(|_| invalid(key, value, expected))?),
+                };
             }
             "prefetch_lines" => {
-                let lines = value
-                    .parse()
-                    .ok()
-                    .filter(|lines| *lines <= PREFETCH_LINES_MOST);
-                let expected = format!("a whole number from 0 to {PREFETCH_LINES_MOST}");
-                self.prefetch_lines = lines.ok_or_else(|| invalid(key, value, &expected))?;
+                self.reading.prefetch_lines = at_most(key, value, PREFETCH_LINES_MOST)?;
+            }
+            "helper_blocks" => {
+                self.reading.helper_blocks = at_most(key, value, HELPER_BLOCKS_MOST)?;
             }
             "frames" => {
                 let expected = |_| invalid(key, value, "a number of bytes such as '64M', or '0'");
@@ -242,14 +244,22 @@ impl ExtensionOptions for TierraSettings {
             ),
             entry(
                 "access",
-                self.access.to_string(),
-                "How scans reach blocks in far memory: 'in-place'; or as copies in frames, 'mapped' from the mapping, \
-                 'buffered' by read() through the page cache, 'direct' past it",
+                match self.reading.access {
+                    None => AS_TIERS_SAY.to_owned(),
+                    Some(access) => access.to_string(),
+                },
+                "How scans reach blocks in far memory: as each 'tier' says; 'in-place'; as copies in frames, 'mapped' from \
+                 the mapping, 'buffered' by read() through the page cache, 'direct' past it; or as is fastest, 'auto'",
             ),
             entry(
                 "prefetch_lines",
-                self.prefetch_lines.to_string(),
+                self.reading.prefetch_lines.to_string(),
                 "Lines of a column's next block that scans in place ask for before they read one",
+            ),
+            entry(
+                "helper_blocks",
+                self.reading.helper_blocks.to_string(),
+                "Blocks that a helper thread prefetches ahead of a scan in place, where a core is spare; 0: there is no helper",
             ),
             entry(
                 "frames",
@@ -280,8 +290,8 @@ impl ExtensionOptions for TierraSettings {
 fn unknown(key: &str) -> DataFusionError {
     DataFusionError::Configuration(format!(
         "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads, tierra.batch_rows, \
-         tierra.query_memory, tierra.late_rows, tierra.join_build_rows, tierra.access, tierra.prefetch_lines, tierra.frames, \
-         tierra.verify_reads, tierra.scrub_pace and \
+         tierra.query_memory, tierra.late_rows, tierra.join_build_rows, tierra.access, tierra.prefetch_lines, \
+         tierra.helper_blocks, tierra.frames, tierra.verify_reads, tierra.scrub_pace and \
          tierra.emulate"
     ))
 }
@@ -290,6 +300,17 @@ fn invalid(key: &str, value: &str, expected: &str) -> DataFusionError {
     DataFusionError::Configuration(format!(
         "tierra.{key} cannot be '{value}'; expected {expected}"
     ))
+}
+
+fn at_most(key: &str, value: &str, most: usize) -> Result<usize> {
+    match value.parse::<usize>() {
+        Ok(n) if n <= most => Ok(n),
+        _ => Err(invalid(
+            key,
+            value,
+            &format!("a whole number from 0 to {most}"),
+        )),
+    }
 }
 
 fn positive(key: &str, value: &str, most: usize) -> Result<usize> {

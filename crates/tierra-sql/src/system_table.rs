@@ -140,6 +140,11 @@ fn tiers(database: &Database) -> Result<SystemTable> {
             text(|tier| tier.durability.map(|durability| durability.to_string())),
         ),
         (
+            "access",
+            true,
+            text(|tier| tier.access.map(|access| access.to_string())),
+        ),
+        (
             "capacity_bytes",
             true,
             number(|tier| Some(tier.capacity_bytes)),

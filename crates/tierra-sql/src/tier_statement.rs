@@ -1,7 +1,8 @@
-//! CREATE TIER and DROP TIER, which the parser does not know.
+//! CREATE TIER, ALTER TIER and DROP TIER, which the parser does not know.
 //!
 //! ```sql
-//! CREATE TIER IF NOT EXISTS b AT '/mnt/pmem1/b.pool';
+//! CREATE TIER IF NOT EXISTS b AT '/mnt/pmem1/b.pool' WITH (access = 'auto');
+//! ALTER TIER b SET (access = 'in-place');
 //! DROP TIER IF EXISTS b;
 //! ```
 
@@ -13,6 +14,8 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use tierra_engine::Access;
+
 use crate::error::SqlError;
 use crate::names::identifier;
 
@@ -23,8 +26,11 @@ pub(crate) enum TierStatement {
     Create {
         name: String,
         pool: PathBuf,
+        access: Access,
         if_not_exists: bool,
     },
+    /// ALTER TIER.
+    Alter { name: String, access: Access },
     /// DROP TIER.
     Drop { name: String, if_exists: bool },
 }
@@ -43,24 +49,21 @@ impl TierStatement {
                 _ => "",
             });
         let verb = words.next().unwrap_or_default();
-        let creates = verb.eq_ignore_ascii_case("create");
-        let is_verb = creates || verb.eq_ignore_ascii_case("drop");
-        if !is_verb
-            || !words
-                .next()
-                .is_some_and(|noun| noun.eq_ignore_ascii_case("tier"))
-        {
+        let rest = match &*verb.to_ascii_lowercase() {
+            "create" => create_tier,
+            "alter" => alter_tier,
+            "drop" => drop_tier,
+            _ => return Ok(None),
+        };
+        let noun = words.next().unwrap_or_default();
+        if !noun.eq_ignore_ascii_case("tier") {
             return Ok(None);
         }
         let dialect = GenericDialect {};
         let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec());
         parser.next_token();
         parser.next_token();
-        let parsed = match creates {
-            true => create_tier(&mut parser),
-            false => drop_tier(&mut parser),
-        };
-        let parsed = parsed.and_then(|parsed| {
+        let parsed = rest(&mut parser).and_then(|parsed| {
             parser.expect_token(&Token::EOF)?;
             Ok(parsed)
         });
@@ -77,11 +80,46 @@ fn create_tier(parser: &mut Parser<'_>) -> Result<TierStatement, ParserError> {
         Token::SingleQuotedString(pool) => PathBuf::from(pool),
         _ => return parser.expected("the path of a pool in quotes", found),
     };
+    let access = match parser.parse_keyword(Keyword::WITH) {
+        true => access_option(parser)?,
+        false => Access::default(),
+    };
     Ok(TierStatement::Create {
         name,
         pool,
+        access,
         if_not_exists,
     })
+}
+
+fn alter_tier(parser: &mut Parser<'_>) -> Result<TierStatement, ParserError> {
+    let name = identifier(&parser.parse_identifier()?);
+    parser.expect_keyword(Keyword::SET)?;
+    let access = access_option(parser)?;
+    Ok(TierStatement::Alter { name, access })
+}
+
+/// `(access = 'MODE')`, the only option of a tier. As in CREATE TABLE, its name may be in single quotes.
+fn access_option(parser: &mut Parser<'_>) -> Result<Access, ParserError> {
+    parser.expect_token(&Token::LParen)?;
+    let found = parser.next_token();
+    match &found.token {
+        Token::Word(word) if word.value.eq_ignore_ascii_case("access") => {}
+        Token::SingleQuotedString(name) if name == "access" => {}
+        _ => return parser.expected("access, the only option of a tier", found),
+    }
+    parser.expect_token(&Token::Eq)?;
+    let found = parser.next_token();
+    let mode = match &found.token {
+        Token::SingleQuotedString(mode) => mode.to_ascii_lowercase().parse().ok(),
+        _ => None,
+    };
+    let Some(mode) = mode else {
+        let modes = "'in-place', 'mapped', 'buffered', 'direct' or 'auto'";
+        return parser.expected(modes, found);
+    };
+    parser.expect_token(&Token::RParen)?;
+    Ok(mode)
 }
 
 fn drop_tier(parser: &mut Parser<'_>) -> Result<TierStatement, ParserError> {
@@ -94,6 +132,7 @@ fn drop_tier(parser: &mut Parser<'_>) -> Result<TierStatement, ParserError> {
 mod tests {
     use super::*;
     use crate::statement::split;
+    use tierra_memory::CopyMethod;
 
     fn parsed(sql: &str) -> Result<Option<TierStatement>, SqlError> {
         split(sql).unwrap()[0].tier_statement()
@@ -105,6 +144,7 @@ mod tests {
             Some(TierStatement::Create {
                 name: name.into(),
                 pool: "/b.pool".into(),
+                access: Access::InPlace,
                 if_not_exists,
             })
         };
@@ -112,6 +152,17 @@ mod tests {
         assert_eq!(parsed(sql).unwrap(), create("b", false));
         let sql = "CREATE TIER IF NOT EXISTS \"B-1\" AT '/b.pool'";
         assert_eq!(parsed(sql).unwrap(), create("B-1", true));
+        let sql = "CREATE TIER b AT '/b.pool' WITH (Access = 'Auto')";
+        let Some(TierStatement::Create { access, .. }) = parsed(sql).unwrap() else {
+            panic!("{sql}");
+        };
+        assert_eq!(access, Access::Auto);
+        let alter = TierStatement::Alter {
+            name: "b".into(),
+            access: Access::Framed(CopyMethod::Direct),
+        };
+        let sql = "alter tier B set ('access' = 'direct')";
+        assert_eq!(parsed(sql).unwrap(), Some(alter));
         let drop = |name: &str, if_exists| TierStatement::Drop {
             name: name.into(),
             if_exists,
@@ -140,6 +191,19 @@ mod tests {
                 "Expected: the path of a pool in quotes, found: c",
             ),
             ("CREATE TIER AT '/b.pool'", "Expected: AT"),
+            (
+                "CREATE TIER b AT 'c' WITH (size = '1')",
+                "Expected: access, the only option of a tier, found: size",
+            ),
+            (
+                "ALTER TIER b SET (access = 'fast')",
+                "'direct' or 'auto', found: 'fast'",
+            ),
+            ("ALTER TIER b RENAME TO c", "Expected: SET, found: RENAME"),
+            (
+                "ALTER TIER b SET (access = 'auto', access = 'auto')",
+                "Expected: )",
+            ),
             ("DROP TIER b, c", "found: ,"),
             ("DROP TIER", "Expected: identifier"),
         ] {

@@ -25,6 +25,7 @@ use crate::scrub::{self, ScrubOptions, ScrubReport};
 use crate::spec::TableSpec;
 use crate::spec::replicas::Replicas;
 use crate::storage::Storage;
+use crate::storage::access::Access;
 use crate::storage::directory::Home;
 use crate::storage::faults::{Fault, FaultTotals};
 use crate::storage::frames::Frames;
@@ -49,6 +50,8 @@ pub struct TierInfo {
     pub speed: Speed,
     /// The pool's medium; `None` for memory that is not durable.
     pub medium: Option<MediumKind>,
+    /// How scans reach its blocks; `None` for near memory.
+    pub access: Option<Access>,
     /// The failures that the content survives; `None`: none.
     pub durability: Option<Durability>,
     /// Capacity; for near memory, the limit of the copies of chunks and indexes ([`DatabaseOptions::near_memory_bytes`]).
@@ -287,6 +290,14 @@ impl Database {
     /// # Errors
     /// [`TierError`]: the name is taken, or the pool cannot be made.
     pub fn add_tier(&self, name: &str, pool: &Path) -> Result<(), TierError> {
+        self.add_tier_with(name, pool, Access::default())
+    }
+
+    /// [`Database::add_tier`], whose blocks scans reach by `access`, unless their [`Reading`](crate::Reading) says otherwise.
+    ///
+    /// # Errors
+    /// As there, and [`TierError::Access`] if the pool cannot be read so: then there is no such tier.
+    pub fn add_tier_with(&self, name: &str, pool: &Path, access: Access) -> Result<(), TierError> {
         let pool = std::path::absolute(pool).map_err(|source| TierError::Io {
             path: pool.to_owned(),
             source,
@@ -294,6 +305,19 @@ impl Database {
         self.requests.ask(|reply| Request::AddTier {
             name: name.to_owned(),
             pool,
+            access,
+            reply,
+        })?
+    }
+
+    /// Changes how scans that begin from now on reach a tier's blocks; durable on return. Blocks.
+    ///
+    /// # Errors
+    /// [`TierError`]: there is no such tier, or it cannot be read so.
+    pub fn set_access(&self, tier: &str, access: Access) -> Result<(), TierError> {
+        self.requests.ask(|reply| Request::SetAccess {
+            name: tier.to_owned(),
+            access,
             reply,
         })?
     }
@@ -370,6 +394,7 @@ impl Database {
             name: NEAR_NAME.to_owned(),
             speed: Speed::Near,
             medium: None,
+            access: None,
             durability: None,
             capacity_bytes: copies.limit(),
             used_bytes: copies.used(),
@@ -379,11 +404,15 @@ impl Database {
             write_amplification: None,
         };
         let (tiers, taken) = (self.storage.tiers(), self.storage.taken_bytes());
-        let pools = tiers.open.iter().map(|Tier { name, pool, .. }| {
+        let pools = tiers.open.iter().map(|tier| {
+            let Tier {
+                name, pool, access, ..
+            } = tier;
             let mut tier = TierInfo {
                 name: name.to_string(),
                 speed: pool.speed(),
                 medium: Some(pool.medium()),
+                access: Some(*access),
                 durability: Some(pool.durability()),
                 capacity_bytes: pool.capacity_bytes(),
                 used_bytes: pool.used_bytes(),

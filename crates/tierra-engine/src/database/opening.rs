@@ -102,6 +102,7 @@ impl Database {
             name: FIRST_NAME.to_owned(),
             pool_id,
             state: TierState::Adding,
+            access: Default::default(),
             path: home.written(&path).map_err(io_error(&path))?,
         };
         let path = home.path_of(&line);

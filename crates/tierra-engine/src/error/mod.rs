@@ -343,6 +343,17 @@ pub enum TierError {
         /// The name.
         name: String,
     },
+    /// The tier's pool is missing.
+    #[error("tier {name:?} is missing ({why}): bring it back first")]
+    Missing {
+        /// The tier.
+        name: String,
+        /// What was found instead of its pool.
+        why: String,
+    },
+    /// The tier's medium cannot be read in the way that was asked for.
+    #[error(transparent)]
+    Access(#[from] CopyMethodError),
     /// Tables have copies there.
     #[error("tier {name:?} is to hold copies of {tables}: give them other tiers first")]
     InUse {

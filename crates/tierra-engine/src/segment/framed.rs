@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use tierra_column::bits::PAD_BYTES;
 use tierra_column::{Chunk, FormatError};
-use tierra_memory::CopyMethod;
 
 use super::Segment;
+use super::methods::Methods;
 use crate::error::ScanError;
 use crate::spec::TableSpec;
-use crate::storage::access::Access;
 use crate::storage::frames::{Frame, Source};
 
 /// Blocks of a frame: 4 KiB of codes of one byte, and a page of a file is read in any case.
-const FRAME_BLOCKS: usize = 4;
+pub(super) const FRAME_BLOCKS: usize = 4;
 
 /// What reading a block in a frame takes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,18 +25,18 @@ pub(crate) struct Copying {
 }
 
 impl Segment {
-    /// [`Segment::read`] by an access mode.
+    /// [`Segment::read`] by the method of the column's tier.
     pub(crate) fn read_by<T>(
         &self,
-        access: Access,
+        methods: &Methods,
         copying: &mut Copying,
         spec: &TableSpec,
         column: usize,
         block: usize,
         read: impl FnOnce(&Chunk<'_>) -> Result<T, FormatError>,
     ) -> Result<Option<T>, ScanError> {
-        if let Access::Framed(method) = access
-            && let Some(frame) = self.frame(method, copying, spec, column, block)?
+        if methods.has_frames()
+            && let Some(frame) = self.frame(methods, copying, spec, column, block)?
         {
             let chunk = self.chunk(column);
             let start = chunk.block_range(frame_start(block)).start;
@@ -49,21 +48,27 @@ impl Segment {
         self.read(spec, column, block, read)
     }
 
-    /// Whether a block is read in a frame: it lies far.
-    pub(crate) fn is_framed(&self, access: Access, column: usize) -> bool {
-        access != Access::InPlace && self.far(column).is_some()
+    /// Whether a column's blocks are read in frames: it lies far, in a tier that is read so.
+    pub(crate) fn is_framed(&self, methods: &Methods, column: usize) -> bool {
+        methods.has_frames()
+            && self
+                .far(column)
+                .is_some_and(|(_, copy, _)| methods.of(copy.tier()).is_some())
     }
 
     /// The frame with a block; `None` if the block is to be read in place.
     fn frame(
         &self,
-        method: CopyMethod,
+        methods: &Methods,
         copying: &mut Copying,
         spec: &TableSpec,
         column: usize,
         block: usize,
     ) -> Result<Option<Arc<Frame>>, ScanError> {
         let Some((extent, copy, place)) = self.far(column) else {
+            return Ok(None);
+        };
+        let Some(method) = methods.of(copy.tier()) else {
             return Ok(None);
         };
         let chunk = self.chunk(column);

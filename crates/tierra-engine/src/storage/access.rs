@@ -5,6 +5,7 @@
 //! mapped     a block is copied from the mapping into a frame, and read there
 //! buffered   a block is read from the tier's file through the page cache into a frame
 //! direct     the same past the page cache
+//! auto       the fastest of these on this tier, measured from time to time
 //! ```
 //! The answer is the same. In place is the fastest on memory; the others are what engines do that keep their data in files, and
 //! are there to compare with, and for tiers on disks that are slower than a copy.
@@ -14,7 +15,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use tierra_memory::CopyMethod;
+use tierra_memory::{CopyMethod, CopyMethodError, Pool};
 
 /// How a scan reaches blocks in far memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,16 +25,27 @@ pub enum Access {
     InPlace,
     /// Blocks are copied into frames first.
     Framed(CopyMethod),
+    /// In place or framed, whichever takes the least time on the tier.
+    Auto,
 }
 
 impl Access {
     /// All of them.
-    pub const ALL: [Access; 4] = [
+    pub const ALL: [Access; 5] = [
         Access::InPlace,
         Access::Framed(CopyMethod::Mapped),
         Access::Framed(CopyMethod::Buffered),
         Access::Framed(CopyMethod::Direct),
+        Access::Auto,
     ];
+
+    /// Whether a pool can be read so.
+    pub(crate) fn check(self, pool: &Pool) -> Result<(), CopyMethodError> {
+        match self {
+            Self::Framed(method) => pool.check_copy_method(method),
+            Self::InPlace | Self::Auto => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for Access {
@@ -41,13 +53,14 @@ impl fmt::Display for Access {
         match self {
             Self::InPlace => f.write_str("in-place"),
             Self::Framed(method) => method.fmt(f),
+            Self::Auto => f.write_str("auto"),
         }
     }
 }
 
 /// A word that names no access mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is none of 'in-place', 'mapped', 'buffered' and 'direct'")]
+#[error("'{0}' is none of 'in-place', 'mapped', 'buffered', 'direct' and 'auto'")]
 pub struct ParseAccessError(String);
 
 impl FromStr for Access {
@@ -58,6 +71,17 @@ impl FromStr for Access {
         all.find(|access| access.to_string() == text)
             .ok_or_else(|| ParseAccessError(text.to_owned()))
     }
+}
+
+/// How a cursor reads blocks in far memory. No row depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// How it reaches them; `None`: as each tier says.
+    pub access: Option<Access>,
+    /// In place, how many lines of a column's next block are asked for before a block is read.
+    pub prefetch_lines: usize,
+    /// In place, how many blocks a helper thread is ahead, where a core is spare; 0: there is no helper.
+    pub helper_blocks: usize,
 }
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! A tier with an open pool.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use tierra_memory::Pool;
+use tierra_memory::emulation::{self, FarMemory};
+use tierra_memory::{CopyMethod, Pool};
 
 use crate::spec::replicas::TierId;
+use crate::storage::access::Access;
 
 /// A tier with an open pool.
 #[derive(Clone, Debug)]
@@ -13,11 +16,52 @@ pub(crate) struct Tier {
     pub(crate) id: TierId,
     pub(crate) name: Arc<str>,
     pub(crate) pool: Arc<Pool>,
+    /// How scans reach its blocks, unless a session says otherwise.
+    pub(crate) access: Access,
+    /// What `auto` measured last.
+    measured: Arc<Mutex<Option<Measured>>>,
     /// The pool's fault epoch up to which all losses are noted ([`losses`](super::losses)).
     pub(crate) noted_epoch: Arc<AtomicU64>,
 }
 
+/// How blocks of a tier were reached the fastest.
+#[derive(Debug)]
+struct Measured {
+    at: Instant,
+    /// The far memory that was emulated.
+    emulated: Option<FarMemory>,
+    /// `None`: in place.
+    method: Option<CopyMethod>,
+}
+
+/// How long a measurement counts: the page cache changes.
+const MEASURED_FOR: Duration = Duration::from_secs(60);
+
 impl Tier {
+    /// The method that was measured to be the fastest; `None`: in place, also if there is nothing to `measure`.
+    pub(crate) fn fastest(
+        &self,
+        measure: impl FnOnce() -> Option<Option<CopyMethod>>,
+    ) -> Option<CopyMethod> {
+        let emulated = emulation::current();
+        // Others wait for a measurement that is under way. If it panics, the last one stays.
+        let mut last = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some(last) if last.at.elapsed() < MEASURED_FOR && last.emulated == emulated => {
+                last.method
+            }
+            _ => {
+                let method = measure()?;
+                *last = Some(Measured {
+                    at: Instant::now(),
+                    emulated,
+                    method,
+                });
+                method
+            }
+        }
+    }
+
     /// Whether pages were lost that are not noted yet.
     #[inline]
     pub(crate) fn has_losses(&self) -> bool {
@@ -26,11 +70,18 @@ impl Tier {
     }
 
     /// A tier without losses since its pool was opened.
-    pub(crate) fn new(id: TierId, name: impl Into<Arc<str>>, pool: Arc<Pool>) -> Tier {
+    pub(crate) fn new(
+        id: TierId,
+        name: impl Into<Arc<str>>,
+        pool: Arc<Pool>,
+        access: Access,
+    ) -> Tier {
         Tier {
             id,
             name: name.into(),
             pool,
+            access,
+            measured: Arc::default(),
             noted_epoch: Arc::default(),
         }
     }

@@ -13,6 +13,7 @@ use crate::error::StorageError;
 use crate::manifest::{ExtentId, TierEntry};
 use crate::spec::TableSpec;
 use crate::spec::replicas::{COPIES_MOST, ReplicaPlacement, Replicas, ReplicasError, TierId};
+use crate::storage::access::Access;
 use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::losses::Losses;
 use crate::storage::tier::Tier;
@@ -46,7 +47,12 @@ impl Tiers {
     /// The tier of a new database.
     pub(crate) fn first(pool: Arc<Pool>) -> Tiers {
         Tiers {
-            open: vec![Tier::new(TierId::FIRST, FIRST_NAME, pool)],
+            open: vec![Tier::new(
+                TierId::FIRST,
+                FIRST_NAME,
+                pool,
+                Access::default(),
+            )],
             ..Tiers::default()
         }
     }

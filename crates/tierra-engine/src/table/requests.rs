@@ -13,6 +13,7 @@ use crate::manifest::TableEntry;
 use crate::segment::Segment;
 use crate::spec::TableSpec;
 use crate::spec::replicas::Replicas;
+use crate::storage::access::Access;
 use crate::storage::extent::OwnedExtent;
 use crate::table::Table;
 use crate::table::load_merge_lock::{LoadPass, MergePass};
@@ -89,6 +90,13 @@ pub(crate) enum Request {
     AddTier {
         name: String,
         pool: PathBuf,
+        access: Access,
+        reply: SyncSender<Result<(), TierError>>,
+    },
+    /// Changes how scans reach a tier's blocks.
+    SetAccess {
+        name: String,
+        access: Access,
         reply: SyncSender<Result<(), TierError>>,
     },
     DropTier {

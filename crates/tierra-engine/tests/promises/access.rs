@@ -10,7 +10,8 @@ use arrow::compute::concat_batches;
 use tempfile::TempDir;
 use tierra_column::{Filter, Value, ordinal};
 use tierra_engine::{
-    Access, Database, DatabaseOptions, ScanCounters, ScanError, ScanSpec, Snapshot,
+    Access, Database, DatabaseOptions, Reading, ScanCounters, ScanError, ScanSpec, Snapshot,
+    TierError,
 };
 use tierra_interleave::Scheduling;
 use tierra_memory::CopyMethod;
@@ -39,13 +40,17 @@ fn read(
     access: Access,
     filters: &[(usize, Filter)],
 ) -> Result<(RecordBatch, ScanCounters), ScanError> {
-    read_ahead(snapshot, access, 0, filters)
+    let access = Some(access);
+    let reading = Reading {
+        access,
+        ..Reading::default()
+    };
+    read_by(snapshot, reading, filters)
 }
 
-fn read_ahead(
+fn read_by(
     snapshot: &Snapshot,
-    access: Access,
-    prefetch_lines: usize,
+    reading: Reading,
     filters: &[(usize, Filter)],
 ) -> Result<(RecordBatch, ScanCounters), ScanError> {
     let scan = snapshot.scan(ScanSpec {
@@ -54,7 +59,7 @@ fn read_ahead(
         batch_rows: 8192,
         execution: Scheduling::Auto,
     });
-    let mut cursor = scan.cursor_by(access, prefetch_lines)?;
+    let mut cursor = scan.cursor_by(reading)?;
     let mut batches = Vec::new();
     while let Some(batch) = cursor.next(&[], 0)? {
         batches.push(batch);
@@ -98,11 +103,26 @@ fn frames_of_any_number_change_no_answer() {
             assert!(expected.num_rows() > 0);
             assert_eq!(in_place.bytes_copied, 0);
             for lines in [1, 16, 64, usize::MAX] {
-                let (found, counters) =
-                    read_ahead(&snapshot, Access::InPlace, lines, &filters).unwrap();
+                let reading = Reading {
+                    prefetch_lines: lines,
+                    ..Reading::default()
+                };
+                let (found, counters) = read_by(&snapshot, reading, &filters).unwrap();
                 assert_eq!((found, counters), (expected.clone(), in_place), "{lines}");
             }
-            for access in Access::ALL {
+            for blocks in [1, 8] {
+                let reading = Reading {
+                    helper_blocks: blocks,
+                    ..Reading::default()
+                };
+                let (found, mut counters) = read_by(&snapshot, reading, &filters).unwrap();
+                // Other tests may take the cores.
+                assert!(counters.blocks_helped <= counters.blocks_read + blocks as u64 * 10);
+                counters.blocks_helped = 0;
+                assert_eq!((found, counters), (expected.clone(), in_place), "{blocks}");
+            }
+            let fixed = |access: &Access| *access != Access::Auto;
+            for access in Access::ALL.into_iter().filter(fixed) {
                 if matches!(read(&snapshot, access, &[]), Err(ScanError::Access(_))) {
                     assert_eq!(access, Access::Framed(CopyMethod::Direct));
                     continue;
@@ -180,4 +200,79 @@ fn what_a_tier_cannot_do_is_refused_with_what_it_can() {
         refused.contains("use 'buffered', 'mapped' or 'in-place'"),
         "{refused}"
     );
+}
+
+#[test]
+fn a_tier_is_read_as_it_says_until_a_session_says_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DatabaseOptions {
+        near_memory_bytes: Some(0),
+        ..DatabaseOptions::default()
+    };
+    let mut database = database(&dir);
+    let copied = |database: &Database, access| {
+        database.frames().clear();
+        let snapshot = database.table("t").unwrap().snapshot();
+        let reading = Reading {
+            access,
+            ..Reading::default()
+        };
+        read_by(&snapshot, reading, &[]).unwrap().1.bytes_copied
+    };
+    assert_eq!(copied(&database, None), 0);
+    for method in [CopyMethod::Mapped, CopyMethod::Buffered] {
+        let access = Access::Framed(method);
+        database.set_access("far", access).unwrap();
+        let tiers = database.tiers();
+        assert_eq!(tiers[1].access, Some(access));
+        assert!(copied(&database, None) > 0, "{method}");
+        assert_eq!(copied(&database, Some(Access::InPlace)), 0, "{method}");
+        // It is durable.
+        drop(database);
+        database = Database::open(&dir.path().join("db"), &options).unwrap();
+        assert!(copied(&database, None) > 0, "{method}, opened again");
+    }
+    match database.set_access("b", Access::Auto) {
+        Err(TierError::Unknown { name }) => assert_eq!(name, "b"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_tier_is_not_made_if_its_medium_cannot_do_what_it_says() {
+    let Ok(memory) = TempDir::new_in("/dev/shm") else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let database = database(&dir);
+    let direct = Access::Framed(CopyMethod::Direct);
+    let path = memory.path().join("b");
+    let refused = database.add_tier_with("b", &path, direct).unwrap_err();
+    let said = refused.to_string();
+    assert!(matches!(refused, TierError::Access(_)), "{said}");
+    assert!(
+        said.contains("use 'buffered', 'mapped' or 'in-place'"),
+        "{said}"
+    );
+    assert_eq!(database.tiers().len(), 2);
+    assert!(!path.exists(), "nothing is left");
+    database.add_tier_with("b", &path, Access::Auto).unwrap();
+    let refused = database.set_access("b", direct).unwrap_err().to_string();
+    assert!(
+        refused.contains("tmpfs cannot be read 'direct'"),
+        "{refused}"
+    );
+    assert_eq!(database.tiers()[2].access, Some(Access::Auto));
+}
+
+#[test]
+fn auto_measures_and_answers_as_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = database(&dir);
+    let snapshot = database.table("t").unwrap().snapshot();
+    for filters in filters() {
+        let (expected, _) = read(&snapshot, Access::InPlace, &filters).unwrap();
+        let (found, _) = read(&snapshot, Access::Auto, &filters).unwrap();
+        assert_eq!(sorted(&found), sorted(&expected));
+    }
 }

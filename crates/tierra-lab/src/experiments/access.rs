@@ -22,7 +22,7 @@ use crate::bar::Bar;
 use crate::contender::Tierra;
 use crate::dataset::write_parquet;
 use crate::error::{Context, LabError};
-use crate::lab::Lab;
+use crate::lab::{Lab, THREADS};
 use crate::peers::datafusion::InMemory;
 use crate::progress;
 use crate::results::Tier;
@@ -48,32 +48,64 @@ struct Mode {
     access: Access,
     /// Lines of the next block that are asked for ahead.
     lines: usize,
+    /// Blocks that a helper is ahead.
+    helper_blocks: usize,
+    /// Threads of a query: with one, the other core is spare for a helper.
+    threads: usize,
 }
 
 const IN_PLACE: Mode = in_place(0);
-const MAPPED: Mode = framed(CopyMethod::Mapped);
-const BUFFERED: Mode = framed(CopyMethod::Buffered);
+const MAPPED: Mode = of(Access::Framed(CopyMethod::Mapped));
+const BUFFERED: Mode = of(Access::Framed(CopyMethod::Buffered));
+const AUTO: Mode = of(Access::Auto);
+/// In place on one thread, without and with a helper.
+const ALONE: Mode = helped(0);
+const HELPED: [Mode; 4] = [helped(1), helped(2), helped(4), helped(8)];
 /// In place, asking for lines ahead.
 const AHEAD: [Mode; 3] = [in_place(4), in_place(16), in_place(64)];
 /// The file lies in memory, which cannot be read past the page cache.
-const MODES: [Mode; 6] = [IN_PLACE, AHEAD[0], AHEAD[1], AHEAD[2], MAPPED, BUFFERED];
+const MODES: [Mode; 12] = [
+    IN_PLACE, AHEAD[0], AHEAD[1], AHEAD[2], MAPPED, BUFFERED, AUTO, ALONE, HELPED[0], HELPED[1],
+    HELPED[2], HELPED[3],
+];
 
-const fn in_place(lines: usize) -> Mode {
-    let access = Access::InPlace;
-    Mode { access, lines }
+const fn of(access: Access) -> Mode {
+    Mode {
+        access,
+        lines: 0,
+        helper_blocks: 0,
+        threads: THREADS,
+    }
 }
 
-const fn framed(method: CopyMethod) -> Mode {
-    let access = Access::Framed(method);
-    Mode { access, lines: 0 }
+const fn in_place(lines: usize) -> Mode {
+    Mode {
+        lines,
+        ..of(Access::InPlace)
+    }
+}
+
+const fn helped(helper_blocks: usize) -> Mode {
+    Mode {
+        helper_blocks,
+        threads: 1,
+        ..of(Access::InPlace)
+    }
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.access.fmt(f)?;
-        match self.lines {
+        if self.lines > 0 {
+            write!(f, ", {} lines ahead", self.lines)?;
+        }
+        if self.threads == 1 {
+            f.write_str(", one thread")?;
+        }
+        match self.helper_blocks {
             0 => Ok(()),
-            lines => write!(f, ", {lines} lines ahead"),
+            1 => f.write_str(", a helper a block ahead"),
+            blocks => write!(f, ", a helper {blocks} blocks ahead"),
         }
     }
 }
@@ -83,7 +115,7 @@ const FEWER_SYSTEM_CALLS: [&str; 13] = [
     "q2", "q3", "q4", "q5", "q6", "q7", "q8", "q9", "q10", "q11", "q12", "q15", "q19",
 ];
 
-const VIEWS: [View; 4] = [
+const VIEWS: [View; 5] = [
     View {
         title: "time of a query over that with frames filled by read()",
         category: "query",
@@ -98,6 +130,15 @@ const VIEWS: [View; 4] = [
         category: "query",
         series: "access",
         value: "over_in_place",
+        per: None,
+        unit: Unit::Ratio,
+        mean: true,
+    },
+    View {
+        title: "time of a query on one thread in place with a helper on the spare core, over that without, far",
+        category: "query",
+        series: "access",
+        value: "over_alone",
         per: None,
         unit: Unit::Ratio,
         mean: true,
@@ -198,7 +239,17 @@ impl Experiment for AccessModes {
             Bar::at_most(
                 "access: TPC-H in place, the best distance of prefetching over none, near, geometric mean",
                 0.95,
-                best_ahead(rows),
+                best_of(rows, &AHEAD, IN_PLACE, NEAR),
+            ),
+            Bar::at_most(
+                "access: TPC-H in place on one thread, the best distance of a helper over none, emulated optane, geometric mean",
+                0.95,
+                best_of(rows, &HELPED, ALONE, FAR),
+            ),
+            Bar::at_least(
+                "access: cells (query and memory) in which auto takes at most 1.05 of the best fixed mode's time",
+                0.95,
+                auto_within(rows, 1.05),
             ),
         ]
     }
@@ -292,7 +343,10 @@ fn measure(
         }
     };
     match memory {
-        FAR => ratios(&[IN_PLACE, MAPPED], BUFFERED, "over_buffered"),
+        FAR => {
+            ratios(&[IN_PLACE, MAPPED, AUTO], BUFFERED, "over_buffered");
+            ratios(&HELPED, ALONE, "over_alone");
+        }
         // The emulation lets no line of a block wait but by its bandwidth.
         _ => ratios(&AHEAD, IN_PLACE, "over_in_place"),
     }
@@ -300,10 +354,17 @@ fn measure(
 }
 
 fn set(lab: &Lab, tierra: &Tierra, mode: Mode) -> Result<(), LabError> {
-    let Mode { access, lines } = mode;
+    let Mode {
+        access,
+        lines,
+        helper_blocks,
+        threads,
+    } = mode;
     for sql in [
         format!("SET tierra.access = '{access}'"),
         format!("SET tierra.prefetch_lines = {lines}"),
+        format!("SET tierra.helper_blocks = {helper_blocks}"),
+        format!("SET tierra.threads = {threads}"),
     ] {
         let done = lab.runtime().block_on(tierra.session().sql(&sql));
         done.map(drop)
@@ -339,17 +400,34 @@ fn over_buffered(rows: &[Row]) -> Vec<f64> {
     found.unwrap_or_default()
 }
 
-/// The best fixed distance over none, near, over all queries.
-fn best_ahead(rows: &[Row]) -> Option<f64> {
+/// The best of some modes over another, by the geometric mean of all queries.
+fn best_of(rows: &[Row], modes: &[Mode], base: Mode, memory: &str) -> Option<f64> {
     let over = |mode: &Mode| {
         let ratio = |query: &String| {
-            Some(time(rows, query, NEAR, *mode)? / time(rows, query, NEAR, IN_PLACE)?)
+            Some(time(rows, query, memory, *mode)? / time(rows, query, memory, base)?)
         };
         let all: Option<Vec<f64>> = distinct(rows, "query").iter().map(ratio).collect();
         geometric_mean(all?)
     };
-    let over: Option<Vec<f64>> = AHEAD.iter().map(over).collect();
+    let over: Option<Vec<f64>> = modes.iter().map(over).collect();
     over?.into_iter().reduce(f64::min)
+}
+
+/// The share of queries and memories in which auto takes at most so many times what the best fixed mode takes.
+fn auto_within(rows: &[Row], times: f64) -> Option<f64> {
+    let queries = distinct(rows, "query");
+    let cells = queries
+        .iter()
+        .flat_map(|query| MEMORIES.map(|(memory, _)| (query, memory)));
+    let within = cells.map(|(query, memory)| {
+        let fixed = [IN_PLACE, MAPPED, BUFFERED].map(|mode| time(rows, query, memory, mode));
+        let best = fixed.into_iter().collect::<Option<Vec<f64>>>()?;
+        let best = best.into_iter().reduce(f64::min)?;
+        Some(time(rows, query, memory, AUTO)? <= best * times)
+    });
+    let within = within.collect::<Option<Vec<bool>>>()?;
+    let met = within.iter().filter(|met| **met).count();
+    (!within.is_empty()).then(|| met as f64 / within.len() as f64)
 }
 
 /// What far memory adds to the time in the kernel, in place over buffered, summed over the paper's queries.
@@ -380,7 +458,7 @@ mod tests {
         for (query, _) in tpch::QUERIES {
             for (memory, _) in MEMORIES {
                 for mode in MODES {
-                    let is_in_place = mode == IN_PLACE;
+                    let is_in_place = [IN_PLACE, AUTO].contains(&mode) || HELPED.contains(&mode);
                     let time_ns = if is_in_place { in_place_ns } else { 1_000 };
                     let system = match (memory, is_in_place) {
                         (NEAR, _) => 10.0,
@@ -404,8 +482,14 @@ mod tests {
     #[test]
     fn bars_compare_in_place_with_buffered_on_far_memory() {
         let met = |rows: &[Row]| Vec::from_iter(AccessModes.bars(rows).iter().map(|bar| bar.met));
-        assert_eq!(met(&rows(800, 5.0)), [true, true, true, true, false]);
-        assert_eq!(met(&rows(1_100, 50.0)), [false, false, false, false, true]);
-        assert_eq!(met(&[]), [false; 5]);
+        assert_eq!(
+            met(&rows(800, 5.0)),
+            [true, true, true, true, false, true, true]
+        );
+        assert_eq!(
+            met(&rows(1_100, 50.0)),
+            [false, false, false, false, true, false, false]
+        );
+        assert_eq!(met(&[]), [false; 7]);
     }
 }

@@ -118,7 +118,8 @@ impl Setting {
     /// What is emulated: Optane with the bandwidth that the threads would have among so many cores.
     fn far(self) -> Option<FarMemory> {
         let share = self.threads as f64 / self.share_of? as f64;
-        let whole = FarMemory::OPTANE;
+        // The preset's own share, of all cores that the process has, would come on top.
+        let whole = FarMemory::OPTANE.whole();
         Some(FarMemory {
             sequential_read_gb_per_s: whole.sequential_read_gb_per_s * share,
             random_read_gb_per_s: whole.random_read_gb_per_s * share,
@@ -474,7 +475,8 @@ mod tests {
             share_of: Some(8),
             threads: 2,
         };
-        let (far, whole) = (setting.far().unwrap(), FarMemory::OPTANE);
+        let (far, whole) = (setting.far().unwrap(), FarMemory::OPTANE.whole());
+        assert_eq!(far.scale, whole.scale);
         assert_eq!(far.random_read_gb_per_s, whole.random_read_gb_per_s / 4.0);
         assert_eq!(far.latency_ns, whole.latency_ns);
         let near = Setting {

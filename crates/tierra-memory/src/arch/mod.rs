@@ -11,12 +11,14 @@ pub use scattered::Scatter;
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
-    copy_nontemporal, detect, fence, flush, has_scatter, prefetch, scatter, stream_words, ticks,
+    copy_nontemporal, detect, fence, flush, has_scatter, prefetch, prefetch_shared, scatter,
+    stream_words, ticks,
 };
 
 #[cfg(not(target_arch = "x86_64"))]
 mod portable;
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) use portable::{
-    copy_nontemporal, detect, fence, flush, has_scatter, prefetch, scatter, stream_words, ticks,
+    copy_nontemporal, detect, fence, flush, has_scatter, prefetch, prefetch_shared, scatter,
+    stream_words, ticks,
 };

@@ -54,6 +54,10 @@ pub(crate) unsafe fn scatter(to: &[*mut u8; 8], count: usize, from: &[u8]) {
 /// Nothing: a hint that is not given.
 pub(crate) fn prefetch(_: *const u8) {}
 
+/// As [`prefetch`].
+#[inline(always)]
+pub(crate) fn prefetch_shared(_: *const u8) {}
+
 /// Nanoseconds since the first call.
 pub(crate) fn ticks() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();

@@ -6,8 +6,8 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __cpuid, __cpuid_count, __m128i, _MM_HINT_T0, _mm_clflush, _mm_loadu_si128, _mm_prefetch,
-    _mm_sfence, _mm_stream_si32, _mm_stream_si64, _mm_stream_si128, _mm512_add_epi64,
+    __cpuid, __cpuid_count, __m128i, _MM_HINT_T0, _MM_HINT_T1, _mm_clflush, _mm_loadu_si128,
+    _mm_prefetch, _mm_sfence, _mm_stream_si32, _mm_stream_si64, _mm_stream_si128, _mm512_add_epi64,
     _mm512_loadu_si512, _mm512_mask_i64scatter_epi64, _mm512_set1_epi64, _rdtsc,
 };
 
@@ -171,6 +171,13 @@ pub(crate) unsafe fn scatter(to: &[*mut u8; 8], count: usize, from: &[u8]) {
 pub(crate) fn prefetch(address: *const u8) {
     // SAFETY: a hint, whatever the address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+}
+
+/// Asks for a line into the caches that cores share, or the nearest to those.
+#[inline(always)]
+pub(crate) fn prefetch_shared(address: *const u8) {
+    // SAFETY: a hint, whatever the address.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
 }
 
 /// The time-stamp counter: the same on every core, at a rate that does not change, on every processor

@@ -14,7 +14,7 @@
 //! One for the process, as the cores of a socket share theirs. Invariant: threads that race lose an update,
 //! nothing more.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::FarMemory;
 use super::lines::Lines;
@@ -42,6 +42,22 @@ impl Sets {
 pub(super) static SETS: [Sets; FarMemory::MAX_CACHE_BYTES / SETS_BYTES] =
     [const { Sets::empty() }; FarMemory::MAX_CACHE_BYTES / SETS_BYTES];
 
+/// Whether blocks of scans may be cached: only what was fetched for another core is.
+static FETCHED: AtomicBool = AtomicBool::new(false);
+
+/// Reads of blocks look into the cache from now on, until it is cleared.
+pub(super) fn note_fetched() {
+    if !has_fetched() {
+        FETCHED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether reads of blocks look into the cache.
+#[inline]
+pub(super) fn has_fetched() -> bool {
+    FETCHED.load(Ordering::Relaxed)
+}
+
 /// Eights of sets of a cache of `bytes`.
 pub(super) fn sets_of(bytes: usize) -> usize {
     (bytes / SETS_BYTES).min(SETS.len())
@@ -49,6 +65,7 @@ pub(super) fn sets_of(bytes: usize) -> usize {
 
 /// Empties sets.
 pub(super) fn clear(sets: &[Sets]) {
+    FETCHED.store(false, Ordering::Relaxed);
     for set in sets.iter().flat_map(|sets| &sets.0) {
         set.store(0, Ordering::Relaxed);
     }
@@ -169,6 +186,23 @@ pub(super) fn touch(sets: &[Sets], lines: Lines, mut missed: impl FnMut(Lines)) 
         }
     });
     end(&mut run, lines.last() + 1);
+}
+
+/// How many of some lines are not cached. Nothing changes.
+pub(super) fn missing(sets: &[Sets], lines: Lines) -> u64 {
+    let mut missing = 0;
+    for_eights(lines, |eight| {
+        let Some(neighbours) = neighbours(sets, eight.first) else {
+            missing += eight.count;
+            return;
+        };
+        let is_missing = |line: &u64| {
+            let tags = neighbours.set(*line).load(Ordering::Relaxed);
+            way_of(tags, neighbours.tag).is_none()
+        };
+        missing += (eight.first..=eight.last()).filter(is_missing).count() as u64;
+    });
+    missing
 }
 
 /// These lines are no longer cached.

@@ -167,16 +167,34 @@ impl Core {
         if costs.free_loads && !costs.passes_others {
             return 0;
         }
-        let (now, bytes) = (clock(), len_bytes as u64);
+        let continues = self.streams.continues(address, address + len_bytes);
+        let sets = &cache::SETS[..self.cache_sets];
+        let bytes = match cache::has_fetched() {
+            false => len_bytes as u64,
+            true => {
+                let missing = cache::missing(sets, Lines::of(address, len_bytes));
+                (missing * LINE_BYTES as u64).min(len_bytes as u64)
+            }
+        };
+        if bytes == 0 {
+            return 0;
+        }
+        let now = clock();
         let passed = [
             (&route.device.reads, costs.reads.sequential),
             (&route.link.reads, costs.link),
             (route.shared, costs.channels),
         ];
         let through = passed.map(|(channel, rate)| channel.pass(now, rate.ticks(bytes)));
-        let continues = self.streams.continues(address, address + len_bytes);
         let latency = if continues { 0 } else { costs.latency };
         through.into_iter().max().unwrap_or(now) + latency
+    }
+
+    /// Leaves a block, which has arrived, in the cache for other cores' reads.
+    pub(super) fn leave_cached(&self, address: usize, len_bytes: usize) {
+        let sets = &cache::SETS[..self.cache_sets];
+        cache::touch(sets, Lines::of(address, len_bytes), |_| {});
+        cache::note_fetched();
     }
 
     /// Bytes stored; returns until when the core waits for them: for what is flushed, streamed or in bulk, until they are

@@ -119,6 +119,20 @@ pub(super) fn read(address: usize, len_bytes: usize) -> u64 {
     LOCAL.with(|local| local.with_core(|core| core.read(address, len_bytes, || local.tick())))
 }
 
+/// Reads a block in order, waits until it has arrived, and leaves it in the modelled cache.
+pub(super) fn fetch_for_others(address: usize, len_bytes: usize) {
+    if len_bytes == 0 {
+        return;
+    }
+    LOCAL.with(|local| {
+        let until = local.with_core(|core| core.read(address, len_bytes, || local.tick()));
+        if until != 0 {
+            local.wait_until(until);
+            local.with_core(|core| core.leave_cached(address, len_bytes));
+        }
+    });
+}
+
 /// Stores bytes; returns until when the core waits for them, 0 if nothing limits it.
 pub(super) fn store(address: usize, len_bytes: usize, how: Stored) -> u64 {
     if len_bytes == 0 {

@@ -82,7 +82,7 @@ pub use transfer::{Fetch, Transfer, begin_fetch, begin_read, begin_store, begin_
 
 pub(crate) use local::{end_recording, start_recording};
 pub(crate) use switch::{emulated, hold_on, last_emulated, release};
-pub(crate) use transfer::{fenced, flushed, streamed};
+pub(crate) use transfer::{fenced, fetch_for_others, flushed, streamed};
 
 /// What [`in_mode!`](crate::in_mode) refers to.
 #[doc(hidden)]

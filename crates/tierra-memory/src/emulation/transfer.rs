@@ -24,7 +24,8 @@ impl Drop for Transfer {
 
 /// Begins to read bytes in order, if they are far: call it before a block is read and hold the
 /// [`Transfer`] while it is. Blocks that follow each other pay the bandwidth, the first the latency too.
-/// The modelled cache is passed by: scans neither find nor leave lines in it.
+/// The modelled cache is passed by: scans leave no lines in it, and find none but those that a
+/// [helper](crate::helper) fetched.
 ///
 /// ```
 /// # let block = [1u8; 1000];
@@ -41,6 +42,14 @@ pub fn begin_read(bytes: &[u8]) -> Transfer {
         0
     };
     Transfer { until }
+}
+
+/// Reads bytes in order for another thread: returns when they would have arrived, and leaves their lines in the modelled cache,
+/// where [`begin_read`] of other threads finds them from then on.
+pub(crate) fn fetch_for_others(address: usize, len_bytes: usize) {
+    if switch::is_on() {
+        local::fetch_for_others(address, len_bytes);
+    }
 }
 
 /// The lines of a far object on their way to a core that does something else meanwhile. The user of the object

@@ -1,4 +1,4 @@
-//! CREATE TABLE, CREATE TABLE AS, ALTER TABLE and DROP TABLE; CREATE TIER and DROP TIER.
+//! CREATE TABLE, CREATE TABLE AS, ALTER TABLE and DROP TABLE; CREATE TIER, ALTER TIER and DROP TIER.
 //!
 //! A table made from a query appears together with its rows. If the query fails or is cancelled, or if the process is
 //! killed, nothing is left.
@@ -111,14 +111,19 @@ impl Session {
             TierStatement::Create {
                 name,
                 pool,
+                access,
                 if_not_exists,
             } => {
-                blocking(move || match database.add_tier(&name, &pool) {
+                blocking(move || match database.add_tier_with(&name, &pool, access) {
                     Err(TierError::Exists { .. }) if if_not_exists => Ok(()),
                     added => added,
                 })
                 .await?;
                 Ok(done("CREATE TIER"))
+            }
+            TierStatement::Alter { name, access } => {
+                blocking(move || database.set_access(&name, access)).await?;
+                Ok(done("ALTER TIER"))
             }
             TierStatement::Drop { name, if_exists } => {
                 blocking(move || match database.drop_tier(&name) {

@@ -109,6 +109,7 @@ fn tiers_of(dir: &Path) -> Result<String, CommandError> {
         ("tier", Side::Left),
         ("medium", Side::Left),
         ("durability", Side::Left),
+        ("access", Side::Left),
         ("size", Side::Right),
         ("used", Side::Right),
         ("pages", Side::Right),
@@ -127,6 +128,8 @@ fn tiers_of(dir: &Path) -> Result<String, CommandError> {
             tier.speed.to_string(),
             medium.unwrap_or_else(|| "memory".to_owned()),
             durability(tier.durability),
+            tier.access
+                .map_or_else(String::new, |access| access.to_string()),
             Bytes(tier.capacity_bytes).to_string(),
             Bytes(tier.used_bytes).to_string(),
             pages.map_or_else(String::new, |bytes| bytes.to_string()),

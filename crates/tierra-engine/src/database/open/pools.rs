@@ -12,6 +12,7 @@ use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
 
 use crate::error::OpenError;
 use crate::manifest::{DatabaseId, DirectoryIdentity, Manifest};
+use crate::storage::access::Access;
 use crate::storage::directory::{self, DirectoryFile, Home, State, TierLine, TierState};
 use crate::storage::extent::Owner;
 use crate::storage::options::DatabaseOptions;
@@ -261,6 +262,20 @@ pub(super) fn choose<'a>(
     Ok(Some(newest))
 }
 
+/// How scans reach a tier's blocks, by the directory file; in place if its pool now lies where that cannot be done.
+fn access_of(home: &Home, name: &str, pool: &Pool) -> Access {
+    let lines = &home.file().tiers;
+    let line = lines.iter().find(|line| line.name == name);
+    let access = line.map_or_else(Access::default, |line| line.access);
+    match access.check(pool) {
+        Ok(()) => access,
+        Err(error) => {
+            tracing::warn!(tier = name, %error, "the tier is read in place");
+            Access::InPlace
+        }
+    }
+}
+
 /// Matches pools to tiers by the pool's number. Pools of no tier of the manifest are left alone: their addition, or the removal
 /// of their tier, was interrupted.
 pub(super) fn match_tiers(
@@ -277,7 +292,8 @@ pub(super) fn match_tiers(
             .position(|(_, _, pool)| pool.id() == entry.pool_id);
         if let Some(at) = found {
             let (_, _, pool) = pools.swap_remove(at);
-            tiers.open.push(Tier::new(id, name, pool));
+            let access = access_of(home, &name, &pool);
+            tiers.open.push(Tier::new(id, name, pool, access));
             continue;
         }
         let failure = failures.iter().find(|(name, _, _)| *name == entry.name);
@@ -347,6 +363,7 @@ pub(crate) fn rebuild(
             name: tier.name.clone(),
             pool_id: tier.pool_id,
             state: TierState::There,
+            access: Access::default(),
             path: home.written(path).ok()?,
         })
     };

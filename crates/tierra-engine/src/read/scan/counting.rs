@@ -12,8 +12,8 @@ use tierra_memory::placement::Uses;
 use super::spec::ScanCounters;
 use crate::segment::Segment;
 use crate::segment::framed::Copying;
+use crate::segment::methods::Methods;
 use crate::slice_bytes::slice_bytes;
-use crate::storage::access::Access;
 
 /// A cursor's counters, and what was counted for the current block.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Counting {
         segment: &Segment,
         column: usize,
         block: usize,
-        access: Access,
+        methods: &Methods,
     ) -> Transfer {
         let last = &mut self.last[column].0;
         if *last == self.serial {
@@ -87,10 +87,15 @@ impl Counting {
             Speed::Far => self.counters.bytes_far += bytes,
         }
         // Copying into a frame waits for far memory, and reading a frame does not.
-        begin_read(match segment.is_framed(access, column) {
+        begin_read(match segment.is_framed(methods, column) {
             true => &[],
             false => stored,
         })
+    }
+
+    /// Counts blocks that a helper was asked for.
+    pub(super) fn helped(&mut self, blocks: usize) {
+        self.counters.blocks_helped += blocks as u64;
     }
 
     /// Counts what was copied into frames.

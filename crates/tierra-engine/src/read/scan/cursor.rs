@@ -14,8 +14,8 @@ use arrow::compute::filter;
 use arrow::error::ArrowError;
 use tierra_column::bits::{BLOCK_LEN, Mask};
 use tierra_column::{Chunk, ColumnReader, Filter, Scratch, Verdict, evaluate};
-use tierra_memory::prefetch;
 
+use super::ahead::Ahead;
 use super::counting::Counting;
 use super::filters::Conditions;
 use super::shared::{MORSEL_BLOCKS, Morsel, Scan};
@@ -24,9 +24,10 @@ use crate::error::ScanError;
 use crate::manifest::row_id::RowId;
 use crate::segment::Segment;
 use crate::segment::framed::Copying;
+use crate::segment::methods::Methods;
 use crate::spec::TableSpec;
 use crate::storage::READS_MOST;
-use crate::storage::access::Access;
+use crate::storage::access::Reading;
 use crate::table::version::TableVersion;
 
 /// Returns the rows of the morsels that it takes. Made by [`Scan::cursor`].
@@ -47,9 +48,8 @@ pub struct ScanCursor {
     undecided: Vec<usize>,
     scratch: Scratch,
     counting: Counting,
-    access: Access,
-    /// Lines of a column's next block that are asked for in place.
-    prefetch_lines: usize,
+    methods: Methods,
+    ahead: Ahead,
 }
 
 /// A source of rows.
@@ -82,35 +82,29 @@ struct Batch {
 impl Scan {
     /// A cursor for one thread, which reads in place.
     pub fn cursor(self: &Arc<Self>) -> ScanCursor {
-        // Relaxed, here and below: an estimate.
-        self.cursors.fetch_add(1, Ordering::Relaxed);
-        ScanCursor::new(self.clone())
+        self.cursor_with(Methods::IN_PLACE, Reading::default())
     }
 
-    /// A cursor for one thread, which reads blocks in far memory so. In place, it asks for so many lines of a column's next block
-    /// before it reads one. Its rows do not depend on either.
+    /// A cursor for one thread, which reads blocks in far memory so. Its rows are those of any other.
     ///
     /// # Errors
     /// [`ScanError::Access`] if a tier of the database cannot be read so.
-    pub fn cursor_by(
-        self: &Arc<Self>,
-        access: Access,
-        prefetch_lines: usize,
-    ) -> Result<ScanCursor, ScanError> {
-        if let Access::Framed(method) = access {
-            let tiers = self.snapshot.table().storage().tiers();
-            let mut pools = tiers.readable().map(|tier| &tier.pool);
-            pools.try_for_each(|pool| pool.check_copy_method(method))?;
-        }
-        let mut cursor = self.cursor();
-        cursor.access = access;
-        cursor.prefetch_lines = prefetch_lines;
-        Ok(cursor)
+    pub fn cursor_by(self: &Arc<Self>, reading: Reading) -> Result<ScanCursor, ScanError> {
+        let tiers = self.snapshot.table().storage().tiers();
+        let segments = &self.snapshot.version().segments;
+        let methods = Methods::settle(reading.access, &tiers, segments, &self.spec.projection)?;
+        Ok(self.cursor_with(methods, reading))
+    }
+
+    fn cursor_with(self: &Arc<Self>, methods: Methods, reading: Reading) -> ScanCursor {
+        // Relaxed, here and below: an estimate.
+        self.cursors.fetch_add(1, Ordering::Relaxed);
+        ScanCursor::new(self.clone(), methods, reading)
     }
 }
 
 impl ScanCursor {
-    fn new(scan: Arc<Scan>) -> Self {
+    fn new(scan: Arc<Scan>, methods: Methods, reading: Reading) -> Self {
         let spec = scan.snapshot.table().spec();
         let mut cursor = Self {
             conditions: Conditions::new(&scan),
@@ -127,8 +121,8 @@ impl ScanCursor {
             undecided: Vec::new(),
             scratch: Scratch::default(),
             counting: Counting::new(spec.columns.len()),
-            access: Access::InPlace,
-            prefetch_lines: 0,
+            methods,
+            ahead: Ahead::new(reading),
             scan,
         };
         cursor.settle_needed();
@@ -239,7 +233,10 @@ impl ScanCursor {
         while self.batch.rows < full && !self.is_stale {
             match self.at.take() {
                 None => match self.again.pop().or_else(|| scan.take().map(Work::Morsel)) {
-                    None => break,
+                    None => {
+                        self.ahead.end();
+                        break;
+                    }
                     Some(work) => self.begin(work, version),
                 },
                 Some(Progress::Blocks {
@@ -270,6 +267,7 @@ impl ScanCursor {
 
     fn begin(&mut self, work: Work, version: &TableVersion) {
         self.made_of.push(work.clone());
+        self.ahead.begin_morsel();
         let morsel = match work {
             Work::Morsel(morsel) => morsel,
             Work::Rest(rest) => {
@@ -332,19 +330,20 @@ impl ScanCursor {
         }
         self.conditions.bind(at, segment, version, spec)?;
         self.counting.begin_block(segment);
+        self.ask_ahead(segment, block);
         let next = self.next_block();
         if self.select(segment, block, spec, &mut mask)? {
             self.conditions.check_there(at, segment, spec, block)?;
             for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
-                prefetch_next(self.prefetch_lines, segment, *column, next);
-                let _reading = self.counting.read(segment, *column, block, self.access);
+                self.ahead.begin_column(segment, *column, next);
+                let _reading = self.counting.read(segment, *column, block, &self.methods);
                 let mut copying = Copying::default();
                 let append = |chunk: &Chunk<'_>| {
                     let dictionary = version.dictionary(*column);
                     reader.append(chunk, block, &mask, dictionary, &mut self.scratch)
                 };
                 let appended =
-                    segment.read_by(self.access, &mut copying, spec, *column, block, append);
+                    segment.read_by(&self.methods, &mut copying, spec, *column, block, append);
                 self.counting.copied(copying);
                 self.counting.decoded(*column);
                 if appended?.is_none() {
@@ -360,6 +359,24 @@ impl ScanCursor {
         }
         self.counting.end_block(self.needed.len());
         Ok(())
+    }
+
+    /// Asks for what of the morsel will be read after this block.
+    fn ask_ahead(&mut self, segment: &Segment, block: usize) {
+        let Some(Progress::Blocks { blocks, .. }) = &self.at else {
+            return;
+        };
+        let conditions = &self.conditions;
+        let is_read = |block| {
+            let mut all = (0..conditions.len()).filter_map(|place| conditions.at(place));
+            all.all(|(_, condition, bound)| {
+                let verdict = segment.chunk(condition.column).verdict(bound, block);
+                !matches!(verdict, Verdict::Skip)
+            })
+        };
+        let (rest, counting) = (blocks.clone(), &mut self.counting);
+        self.ahead
+            .begin_block(segment, block, rest, counting, is_read);
     }
 
     /// Narrows the mask to the rows that meet all conditions; returns whether there are any.
@@ -388,11 +405,12 @@ impl ScanCursor {
                 continue;
             };
             let column = condition.column;
-            prefetch_next(self.prefetch_lines, segment, column, next);
-            let _reading = self.counting.read(segment, column, block, self.access);
+            self.ahead.begin_column(segment, column, next);
+            let _reading = self.counting.read(segment, column, block, &self.methods);
             let mut copying = Copying::default();
             let select = |chunk: &Chunk<'_>| chunk.select(bound, block, mask, &mut self.scratch);
-            let selected = segment.read_by(self.access, &mut copying, spec, column, block, select);
+            let selected =
+                segment.read_by(&self.methods, &mut copying, spec, column, block, select);
             self.counting.copied(copying);
             let Some(touched) = selected? else {
                 self.is_stale = true;
@@ -499,16 +517,6 @@ fn readers(scan: &Scan) -> Vec<ColumnReader> {
     let capacity = scan.spec.batch_rows + BLOCK_LEN;
     let reader = |column: &usize| ColumnReader::new(spec.columns[*column].ty, capacity);
     scan.spec.projection.iter().map(reader).collect()
-}
-
-/// Asks for lines of the block that a column will be read at next.
-#[inline]
-fn prefetch_next(lines: usize, segment: &Segment, column: usize, next: Option<usize>) {
-    if lines > 0
-        && let Some(next) = next
-    {
-        prefetch(segment.chunk(column).stored_block(next), lines);
-    }
 }
 
 fn arrow_error(spec: &TableSpec, source: ArrowError) -> ScanError {

@@ -6,6 +6,7 @@
 //!
 //! Invariant: every row of the snapshot belongs to exactly one morsel, and exactly one cursor takes each morsel.
 
+mod ahead;
 mod candidates;
 mod codes;
 mod costs;

@@ -49,6 +49,8 @@ pub struct ScanCounters {
     pub bytes_far: u64,
     /// Bytes copied from far memory into frames. 0 if everything was read in place, or was in frames before.
     pub bytes_copied: u64,
+    /// Blocks that a helper thread was asked to prefetch, each column counted.
+    pub blocks_helped: u64,
     /// Rows returned.
     pub rows: u64,
     /// Values looked up in dictionaries, once per scan regardless of the number of segments.
@@ -68,6 +70,7 @@ impl std::ops::AddAssign for ScanCounters {
         self.bytes_near += other.bytes_near;
         self.bytes_far += other.bytes_far;
         self.bytes_copied += other.bytes_copied;
+        self.blocks_helped += other.blocks_helped;
         self.rows += other.rows;
         self.lookups += other.lookups;
         self.index_lookups += other.index_lookups;

@@ -7,8 +7,8 @@
 //! was fedcba9876543210fedcba9876543210                   only while an adoption is not finished
 //! state ready                                            or `creating`
 //! lineage 0123456789abcdef                               the newest mark, or `none`
-//! tier far 0123456789abcdef there far.pool               name, pool's id, state, path
-//! tier b fedcba9876543210 adding /mnt/pmem/a pool
+//! tier far 0123456789abcdef there in-place far.pool      name, pool's id, state, access, path
+//! tier b fedcba9876543210 adding auto /mnt/pmem/a pool
 //! crc32c 1a2b3c4d                                        of everything before this line
 //! ```
 //!
@@ -24,6 +24,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::manifest::DatabaseId;
 use crate::spec::replicas::TIERS_MOST;
+use crate::storage::access::Access;
 
 /// The format that is written, and the only one that is read.
 const VERSION: u32 = 1;
@@ -54,6 +55,8 @@ pub(crate) struct TierLine {
     pub(crate) name: String,
     pub(crate) pool_id: u64,
     pub(crate) state: TierState,
+    /// How scans reach its blocks.
+    pub(crate) access: Access,
     /// Relative to the directory, or absolute.
     pub(crate) path: PathBuf,
 }
@@ -118,7 +121,13 @@ impl DirectoryFile {
                 TierState::Adding => "adding",
                 TierState::Taken => "taken",
             };
-            bytes.extend(format!("tier {} {:016x} {state} ", tier.name, tier.pool_id).into_bytes());
+            bytes.extend(
+                format!(
+                    "tier {} {:016x} {state} {} ",
+                    tier.name, tier.pool_id, tier.access
+                )
+                .into_bytes(),
+            );
             bytes.extend(tier.path.as_os_str().as_bytes());
             bytes.push(b'\n');
         }
@@ -264,12 +273,12 @@ impl<'a> Lines<'a> {
     }
 
     fn tier(&self, line: &[u8]) -> Result<TierLine, Fault> {
-        let mut words = line.splitn(4, |byte| *byte == b' ');
+        let mut words = line.splitn(5, |byte| *byte == b' ');
         let mut word = || {
             let word = words.next().unwrap_or_default();
             std::str::from_utf8(word).unwrap_or_default()
         };
-        let (name, pool_id, state) = (word(), word(), word());
+        let (name, pool_id, state, access) = (word(), word(), word(), word());
         let path = Path::new(OsStr::from_bytes(words.next().unwrap_or_default()));
         if !super::is_tier_name(name) {
             return Err(self.fault(format!("{name:?} cannot name a tier")));
@@ -280,6 +289,9 @@ impl<'a> Lines<'a> {
             "taken" => TierState::Taken,
             other => return Err(self.fault(format!("tier {name:?} cannot be {other:?}"))),
         };
+        let access = access
+            .parse()
+            .map_err(|error| self.fault(format!("tier {name:?}: {error}")))?;
         if !is_path(path) {
             let path = path.display();
             return Err(self.fault(format!("`{path}` cannot be the path of a pool")));
@@ -288,6 +300,7 @@ impl<'a> Lines<'a> {
             name: name.to_owned(),
             pool_id: self.hex(pool_id, 16)? as u64,
             state,
+            access,
             path: path.to_owned(),
         })
     }
@@ -310,12 +323,14 @@ pub(super) fn is_path(path: &Path) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tierra_memory::CopyMethod;
 
     fn some() -> DirectoryFile {
-        let tier = |name: &str, pool_id, state, path: &[u8]| TierLine {
+        let tier = |name: &str, pool_id, state, access, path: &[u8]| TierLine {
             name: name.to_owned(),
             pool_id,
             state,
+            access,
             path: Path::new(OsStr::from_bytes(path)).to_owned(),
         };
         DirectoryFile {
@@ -325,9 +340,15 @@ mod tests {
             state: State::Ready,
             lineage: Some(3),
             tiers: vec![
-                tier("far", 1, TierState::There, b"far.pool"),
-                tier("b", 2, TierState::Adding, b"/mnt/a pool \xff"),
-                tier("c", u64::MAX, TierState::Taken, b"deep/er/c"),
+                tier("far", 1, TierState::There, Access::InPlace, b"far.pool"),
+                tier(
+                    "b",
+                    2,
+                    TierState::Adding,
+                    Access::Framed(CopyMethod::Direct),
+                    b"/mnt/a pool \xff",
+                ),
+                tier("c", u64::MAX, TierState::Taken, Access::Auto, b"deep/er/c"),
             ],
         }
     }
@@ -387,15 +408,21 @@ mod tests {
             ("state ready", "state done", 4, "neither ready nor creating"),
             ("lineage 0", "lineage x", 5, "16 digits"),
             ("tier far ", "tier f/r ", 6, "cannot name a tier"),
-            ("there far.pool", "gone far.pool", 6, "cannot be \"gone\""),
+            (
+                "there in-place far.pool",
+                "gone in-place far.pool",
+                6,
+                "cannot be \"gone\"",
+            ),
             ("far.pool", "../far.pool", 6, "cannot be the path"),
             ("far.pool", "./far.pool", 6, "cannot be the path"),
-            ("there far.pool", "there ", 6, "cannot be the path"),
+            ("in-place far.pool", "in-place ", 6, "cannot be the path"),
+            ("in-place far", "swapped far", 6, "'swapped' is none of"),
             ("tier b ", "tier far ", 7, "comes twice"),
             ("0000000000000002", "0000000000000001", 7, "comes twice"),
             (
                 "/mnt/a pool ",
-                "far.pool\ntier d 0000000000000009 there x",
+                "far.pool\ntier d 0000000000000009 there auto x",
                 7,
                 "comes twice",
             ),

@@ -94,8 +94,20 @@ impl Writer {
                     self.index_in_background(&table);
                     let _ = reply.send(merged);
                 }
-                Request::AddTier { name, pool, reply } => {
-                    let _ = reply.send(self.writing(|this| this.add_tier(name, pool)));
+                Request::AddTier {
+                    name,
+                    pool,
+                    access,
+                    reply,
+                } => {
+                    let _ = reply.send(self.writing(|this| this.add_tier(name, pool, access)));
+                }
+                Request::SetAccess {
+                    name,
+                    access,
+                    reply,
+                } => {
+                    let _ = reply.send(self.writing(|this| this.set_access(&name, access)));
                 }
                 Request::DropTier { name, reply } => {
                     let _ = reply.send(self.writing(|this| this.drop_tier(&name)));

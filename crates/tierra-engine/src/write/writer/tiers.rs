@@ -13,12 +13,18 @@ use super::state::Writer;
 use crate::error::{StorageError, TierError};
 use crate::manifest::{Manifest, TableEntry, lineage_mark};
 use crate::spec::replicas::{TIERS_MOST, TierId};
+use crate::storage::access::Access;
 use crate::storage::directory::{self, DirectoryFile, Home, TierLine, TierState};
 use crate::storage::tier::Tier;
 use crate::storage::tiers::{FIRST_NAME, MissingTier, NEAR_NAME, Tiers};
 
 impl Writer {
-    pub(super) fn add_tier(&mut self, name: String, path: PathBuf) -> Result<(), TierError> {
+    pub(super) fn add_tier(
+        &mut self,
+        name: String,
+        path: PathBuf,
+        access: Access,
+    ) -> Result<(), TierError> {
         let tiers = self.storage.tiers();
         if !directory::is_tier_name(&name) {
             return Err(TierError::Name { name });
@@ -31,7 +37,7 @@ impl Writer {
         if entries.len() == TIERS_MOST {
             return Err(TierError::Many);
         }
-        let (line, path, options) = self.name_pool(&name, &path)?;
+        let (line, path, options) = self.name_pool(&name, &path, access)?;
         let pool = match Pool::create(&path, &options) {
             Ok(pool) => pool,
             Err(error) => {
@@ -39,11 +45,17 @@ impl Writer {
                 return Err(StorageError::from(error).into());
             }
         };
+        if let Err(error) = access.check(&pool) {
+            let _ = self.storage.home().discard(&pool);
+            self.forget_pool(&line.name);
+            return Err(error.into());
+        }
         // Numbers are never reused: an old pool's manifest may name a dropped tier's.
         let last = self.published.manifest().last_tier_id;
         let id = TierId(last + 1);
         let mut next = Tiers::clone(&tiers);
-        next.open.push(Tier::new(id, name.as_str(), pool.clone()));
+        next.open
+            .push(Tier::new(id, name.as_str(), pool.clone(), access));
         if let Err(error) = self.publish_tiers(next, false) {
             // After a device failure it is unknown whether a manifest names the tier.
             if !self.has_failed_device() && !pool.is_poisoned() {
@@ -67,6 +79,7 @@ impl Writer {
         &self,
         name: &str,
         path: &Path,
+        access: Access,
     ) -> Result<(TierLine, PathBuf, PoolOptions), TierError> {
         let mut home = self.storage.home();
         let written = home.written(path).map_err(|source| TierError::Io {
@@ -89,6 +102,7 @@ impl Writer {
             name: name.to_owned(),
             pool_id: lineage_mark(),
             state: TierState::Adding,
+            access,
             path: written,
         };
         let path = home.path_of(&line);
@@ -115,6 +129,31 @@ impl Writer {
             let path = path.display();
             tracing::warn!(%path, %error, "the directory file could not be brought up to date");
         }
+    }
+
+    /// Changes how scans reach a tier's blocks: those that begin from now on.
+    pub(super) fn set_access(&mut self, name: &str, access: Access) -> Result<(), TierError> {
+        let mut next = Tiers::clone(&self.storage.tiers());
+        let Some(tier) = next.open.iter_mut().find(|tier| *tier.name == *name) else {
+            let name = name.to_owned();
+            let mut missing = next.missing.iter().filter(|tier| *tier.name == *name);
+            return Err(match missing.next() {
+                Some(tier) => TierError::Missing {
+                    name,
+                    why: tier.why.to_string(),
+                },
+                None => TierError::Unknown { name },
+            });
+        };
+        access.check(&tier.pool)?;
+        tier.access = access;
+        change(&mut self.storage.home(), |file| {
+            if let Some(line) = file.tiers.iter_mut().find(|line| line.name == name) {
+                line.access = access;
+            }
+        })?;
+        self.storage.set_tiers(next);
+        Ok(())
     }
 
     pub(super) fn drop_tier(&mut self, name: &str) -> Result<(), TierError> {

@@ -1,0 +1,170 @@
+//! How one cursor reaches the blocks of each tier; `auto` is settled by measuring.
+//!
+//! Measuring reads runs of blocks that the scan is about to read, spread over its columns and segments, each run by one method:
+//! in place, or copied as into a frame that has to be filled, and then checked and read there. So it sees the medium, the state
+//! of the page cache and emulated far memory as the scan will. It lasts a minute; then the next scan measures again.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tierra_column::bits::PAD_BYTES;
+use tierra_memory::emulation::begin_read;
+use tierra_memory::{CopyMethod, CopyMethodError};
+
+use super::Segment;
+use super::framed::FRAME_BLOCKS;
+use crate::spec::replicas::TierId;
+use crate::storage::access::Access;
+use crate::storage::tier::Tier;
+use crate::storage::tiers::Tiers;
+
+/// Consecutive blocks of a column that are read by one method.
+const RUN_BLOCKS: usize = 64;
+/// Runs that each method reads.
+const RUNS: usize = 4;
+/// What is measured, in place first.
+const MEASURED: [Option<CopyMethod>; 4] = [
+    None,
+    Some(CopyMethod::Mapped),
+    Some(CopyMethod::Buffered),
+    Some(CopyMethod::Direct),
+];
+/// Frames are used only if they take no more than this share of the time: the runs of methods differ.
+const CLEARLY: f64 = 0.9;
+
+/// How one cursor reaches the blocks of each tier.
+#[derive(Debug)]
+pub(crate) struct Methods(Vec<(TierId, CopyMethod)>);
+
+impl Methods {
+    /// In place everywhere.
+    pub(crate) const IN_PLACE: Methods = Methods(Vec::new());
+
+    /// How blocks of a tier are copied into frames; `None`: they are read in place.
+    #[inline]
+    pub(crate) fn of(&self, tier: TierId) -> Option<CopyMethod> {
+        let mut framed = self.0.iter();
+        framed
+            .find(|(id, _)| *id == tier)
+            .map(|(_, method)| *method)
+    }
+
+    /// Whether there is a tier whose blocks are copied.
+    #[inline]
+    pub(crate) fn has_frames(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// The methods of a scan of these columns of these segments; `access`, if given, instead of what the tiers say.
+    pub(crate) fn settle(
+        access: Option<Access>,
+        tiers: &Tiers,
+        segments: &[Arc<Segment>],
+        columns: &[usize],
+    ) -> Result<Methods, CopyMethodError> {
+        let mut framed = Vec::new();
+        for tier in tiers.readable() {
+            let method = match access.unwrap_or(tier.access) {
+                Access::InPlace => None,
+                Access::Framed(method) => Some(method),
+                Access::Auto => tier.fastest(|| fastest(tier, segments, columns)),
+            };
+            // A tier's own mode was checked when it was set.
+            if let (Some(method), Some(_)) = (method, access) {
+                tier.pool.check_copy_method(method)?;
+            }
+            framed.extend(method.map(|method| (tier.id, method)));
+        }
+        Ok(Methods(framed))
+    }
+}
+
+/// The fastest method by which these columns of these segments can be read from a tier, in place being `Some(None)`; `None` if
+/// too little lies there to measure.
+fn fastest(
+    tier: &Tier,
+    segments: &[Arc<Segment>],
+    columns: &[usize],
+) -> Option<Option<CopyMethod>> {
+    let lies_there = |segment: &Segment, column| {
+        let far = segment.far(column);
+        far.is_some_and(|(_, copy, _)| copy.tier() == tier.id)
+    };
+    let columns = segments.iter().flat_map(|segment| {
+        let there = columns.iter().map(move |column| (segment, *column));
+        there.filter(|(segment, column)| lies_there(segment, *column))
+    });
+    let runs: Vec<_> = columns
+        .flat_map(|(segment, column)| {
+            let starts = (0..segment.blocks() / RUN_BLOCKS).map(|run| run * RUN_BLOCKS);
+            starts.map(move |start| (segment, column, start))
+        })
+        .collect();
+    let has = |method: &Option<CopyMethod>| {
+        method.is_none_or(|method| tier.pool.check_copy_method(method).is_ok())
+    };
+    let methods: Vec<_> = MEASURED.into_iter().filter(has).collect();
+    let wanted = methods.len() * RUNS;
+    if runs.len() < wanted {
+        return None;
+    }
+    // Other runs each time: what was measured is in the page cache.
+    let begin = RandomState::new().hash_one(0) as usize % runs.len();
+    let mut taken = vec![(Duration::ZERO, 0_u64); methods.len()];
+    for turn in 0..wanted {
+        let (segment, column, start) = runs[(begin + turn * (runs.len() / wanted)) % runs.len()];
+        let method = turn % methods.len();
+        let began = Instant::now();
+        let bytes = segment.read_run(methods[method], column, start);
+        let (time, read) = &mut taken[method];
+        *time += began.elapsed();
+        // What cannot be read by a method is none of its bytes.
+        *read += bytes.unwrap_or(0);
+    }
+    let ns_per_byte = |(time, bytes): &(Duration, u64)| match bytes {
+        0 => f64::INFINITY,
+        bytes => time.as_nanos() as f64 / *bytes as f64,
+    };
+    let in_place = ns_per_byte(&taken[0]);
+    let of_methods = methods.iter().zip(taken.iter().map(ns_per_byte));
+    let best = of_methods.min_by(|(_, one), (_, other)| one.total_cmp(other));
+    let (method, best) = best?;
+    tracing::debug!(
+        tier = &*tier.name,
+        ?methods,
+        ?taken,
+        "access modes were measured"
+    );
+    Some(method.filter(|_| best < in_place * CLEARLY))
+}
+
+impl Segment {
+    /// Reads a run of blocks as a scan would, and drops what it read; returns how many bytes. `None` if they cannot be copied.
+    fn read_run(&self, method: Option<CopyMethod>, column: usize, start: usize) -> Option<u64> {
+        let (_, copy, place) = self.far(column)?;
+        let chunk = self.chunk(column);
+        let mut bytes = 0;
+        for first in (start..start + RUN_BLOCKS).step_by(FRAME_BLOCKS) {
+            let blocks = first..first + FRAME_BLOCKS;
+            let range = chunk.block_range(first).start..chunk.block_range(blocks.end - 1).end;
+            bytes += range.len() as u64;
+            let Some(method) = method else {
+                for block in blocks {
+                    let _reading = begin_read(chunk.stored_block(block));
+                    // It reads every byte; damage is for the scan to find.
+                    let _ = chunk.verify_block(block);
+                }
+                continue;
+            };
+            let of_extent = place.start + range.start..place.start + range.end;
+            let copied = copy.copy_out(of_extent, PAD_BYTES, method).ok()?;
+            let framed = chunk.with_blocks(range.start, &copied);
+            // Once to check it, and once in place of what reads it.
+            for block in blocks.clone().chain(blocks) {
+                let _ = framed.verify_block(block);
+            }
+        }
+        Some(bytes)
+    }
+}
