@@ -1,13 +1,15 @@
 //! How one cursor reaches the blocks of each tier; `auto` is settled by measuring.
 //!
-//! Measuring reads runs of blocks that the scan is about to read, spread over its columns and segments, each run by one method:
-//! in place, or copied as into a frame that has to be filled, and then checked and read there. So it sees the medium, the state
-//! of the page cache and emulated far memory as the scan will. It lasts a minute; then the next scan measures again.
+//! Measuring decodes runs of blocks that the scan is about to read, spread over its columns and segments, each run by one method:
+//! in place, or copied as into a frame that has to be filled, and checked and decoded there. So it sees the medium, the state of
+//! the page cache and emulated far memory as the scan will, and how much waiting decoding hides. It lasts a minute; then the next
+//! scan measures again.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tierra_column::Chunk;
 use tierra_column::bits::PAD_BYTES;
 use tierra_memory::emulation::begin_read;
 use tierra_memory::{CopyMethod, CopyMethodError};
@@ -56,19 +58,21 @@ impl Methods {
         !self.0.is_empty()
     }
 
-    /// The methods of a scan of these columns of these segments; `access`, if given, instead of what the tiers say.
+    /// The methods of a scan of these columns of these segments; `access`, if given, instead of what the tiers say. `decode`
+    /// does with a block of a column what the scan does.
     pub(crate) fn settle(
         access: Option<Access>,
         tiers: &Tiers,
         segments: &[Arc<Segment>],
         columns: &[usize],
+        mut decode: impl FnMut(usize, &Chunk<'_>, usize),
     ) -> Result<Methods, CopyMethodError> {
         let mut framed = Vec::new();
         for tier in tiers.readable() {
             let method = match access.unwrap_or(tier.access) {
                 Access::InPlace => None,
                 Access::Framed(method) => Some(method),
-                Access::Auto => tier.fastest(|| fastest(tier, segments, columns)),
+                Access::Auto => tier.fastest(|| fastest(tier, segments, columns, &mut decode)),
             };
             // A tier's own mode was checked when it was set.
             if let (Some(method), Some(_)) = (method, access) {
@@ -86,6 +90,7 @@ fn fastest(
     tier: &Tier,
     segments: &[Arc<Segment>],
     columns: &[usize],
+    decode: &mut impl FnMut(usize, &Chunk<'_>, usize),
 ) -> Option<Option<CopyMethod>> {
     let lies_there = |segment: &Segment, column| {
         let far = segment.far(column);
@@ -116,7 +121,7 @@ fn fastest(
         let (segment, column, start) = runs[(begin + turn * (runs.len() / wanted)) % runs.len()];
         let method = turn % methods.len();
         let began = Instant::now();
-        let bytes = segment.read_run(methods[method], column, start);
+        let bytes = segment.read_run(methods[method], column, start, decode);
         let (time, read) = &mut taken[method];
         *time += began.elapsed();
         // What cannot be read by a method is none of its bytes.
@@ -141,7 +146,13 @@ fn fastest(
 
 impl Segment {
     /// Reads a run of blocks as a scan would, and drops what it read; returns how many bytes. `None` if they cannot be copied.
-    fn read_run(&self, method: Option<CopyMethod>, column: usize, start: usize) -> Option<u64> {
+    fn read_run(
+        &self,
+        method: Option<CopyMethod>,
+        column: usize,
+        start: usize,
+        decode: &mut impl FnMut(usize, &Chunk<'_>, usize),
+    ) -> Option<u64> {
         let (_, copy, place) = self.far(column)?;
         let chunk = self.chunk(column);
         let mut bytes = 0;
@@ -152,17 +163,20 @@ impl Segment {
             let Some(method) = method else {
                 for block in blocks {
                     let _reading = begin_read(chunk.stored_block(block));
-                    // It reads every byte; damage is for the scan to find.
-                    let _ = chunk.verify_block(block);
+                    if chunk.verify_block(block).is_ok() {
+                        decode(column, &chunk, block);
+                    }
                 }
                 continue;
             };
             let of_extent = place.start + range.start..place.start + range.end;
             let copied = copy.copy_out(of_extent, PAD_BYTES, method).ok()?;
             let framed = chunk.with_blocks(range.start, &copied);
-            // Once to check it, and once in place of what reads it.
-            for block in blocks.clone().chain(blocks) {
-                let _ = framed.verify_block(block);
+            for block in blocks {
+                // Damage is for the scan to find.
+                if framed.verify_block(block).is_ok() {
+                    decode(column, &framed, block);
+                }
             }
         }
         Some(bytes)

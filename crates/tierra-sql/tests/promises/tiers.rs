@@ -189,3 +189,47 @@ fn a_table_named_as_the_database_s_own_stays_what_it_is() {
         assert_eq!(names, ["| near |", "| far |"]);
     });
 }
+
+#[test]
+fn a_tier_says_how_it_is_read_and_a_session_may_say_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DatabaseOptions {
+        near_memory_bytes: Some(0),
+        ..DatabaseOptions::default()
+    };
+    let database = Database::create(&dir.path().join("db"), &options).unwrap();
+    let session = session(database.clone());
+    let pool = dir.path().join("b.pool");
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let sql = format!(
+            "CREATE TIER b AT '{}' WITH (access = 'mapped');
+             CREATE TABLE t (id BIGINT PRIMARY KEY) WITH ('replicas' = 'b');
+             INSERT INTO t SELECT value FROM generate_series(1, 200000) AS s(value)",
+            pool.display()
+        );
+        session.execute(&sql).await.unwrap();
+        database.wait_for_near_copies().unwrap();
+        let tiers = "SELECT name, access FROM tierra_tiers WHERE access IS NOT NULL ORDER BY name";
+        assert_eq!(
+            rows(&session, tiers).await,
+            ["| b | mapped |", "| far | in-place |"]
+        );
+        let sum = "SELECT SUM(id) FROM t WHERE id % 7 = 3";
+        let expected = rows(&session, sum).await;
+        assert!(database.frames().used() > 0, "copied into frames");
+        database.frames().clear();
+        for sql in [
+            "SET tierra.access = 'in-place'",
+            "SET tierra.access = 'tier'; ALTER TIER b SET (access = 'in-place')",
+            "SET tierra.helper_blocks = 4; SET tierra.threads = 1",
+            "ALTER TIER b SET (access = 'auto')",
+        ] {
+            session.execute(sql).await.unwrap();
+            assert_eq!(rows(&session, sum).await, expected, "{sql}");
+            assert_eq!(database.frames().used(), 0, "{sql}");
+        }
+        let refused = session.execute("ALTER TIER c SET (access = 'auto')").await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("there is no tier \"c\""), "{refused}");
+    });
+}

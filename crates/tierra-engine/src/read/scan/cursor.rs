@@ -92,7 +92,19 @@ impl Scan {
     pub fn cursor_by(self: &Arc<Self>, reading: Reading) -> Result<ScanCursor, ScanError> {
         let tiers = self.snapshot.table().storage().tiers();
         let segments = &self.snapshot.version().segments;
-        let methods = Methods::settle(reading.access, &tiers, segments, &self.spec.projection)?;
+        let columns = &self.spec.projection;
+        let (mut readers, mut scratch) = (None, Scratch::default());
+        let decode = |column: usize, chunk: &Chunk<'_>, block: usize| {
+            let Some(place) = columns.iter().position(|other| *other == column) else {
+                return;
+            };
+            let readers: &mut Vec<_> = readers.get_or_insert_with(|| self::readers(self));
+            let all = Mask::first(chunk.block_rows(block));
+            let dictionary = self.snapshot.version().dictionary(column);
+            // Damage is for the scan to find.
+            let _ = readers[place].append(chunk, block, &all, dictionary, &mut scratch);
+        };
+        let methods = Methods::settle(reading.access, &tiers, segments, columns, decode)?;
         Ok(self.cursor_with(methods, reading))
     }
 
