@@ -164,7 +164,7 @@ impl Segment {
                 for block in blocks {
                     let _reading = begin_read(chunk.stored_block(block));
                     if chunk.verify_block(block).is_ok() {
-                        decode(column, &chunk, block);
+                        decode(column, chunk, block);
                     }
                 }
                 continue;
