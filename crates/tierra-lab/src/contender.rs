@@ -39,13 +39,22 @@ impl Tierra {
 
     /// Creates a database in a new folder, of which no chunk is copied near.
     pub fn create_far(folder: &Path) -> Result<Tierra, LabError> {
-        Tierra::create_with(
-            folder,
-            DatabaseOptions {
-                near_memory_bytes: Some(0),
-                ..DatabaseOptions::default()
-            },
-        )
+        Tierra::create_with(folder, Tierra::far_options())
+    }
+
+    /// Opens a database that was made by [`Tierra::create_far`].
+    pub fn open_far(folder: &Path) -> Result<Tierra, LabError> {
+        let options = Tierra::far_options();
+        let database = Database::open(folder, &options).by(Tierra::ENGINE, "opening a database")?;
+        Tierra::with_session(database)
+    }
+
+    fn far_options() -> DatabaseOptions {
+        DatabaseOptions {
+            near_memory_bytes: Some(0),
+            threads: NonZeroUsize::new(THREADS),
+            ..DatabaseOptions::default()
+        }
     }
 
     fn create_with(folder: &Path, options: DatabaseOptions) -> Result<Tierra, LabError> {
@@ -55,6 +64,10 @@ impl Tierra {
         };
         let database =
             Database::create(folder, &options).by(Tierra::ENGINE, "creating a database")?;
+        Tierra::with_session(database)
+    }
+
+    fn with_session(database: Arc<Database>) -> Result<Tierra, LabError> {
         let options = SessionOptions {
             threads: Some(THREADS),
             execution: Some(Execution::Interleaved.into()),

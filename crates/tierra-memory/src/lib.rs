@@ -85,9 +85,9 @@ pub use far::FarSource;
 pub use gate::{GateStart, MemoryGate};
 pub use near::{NearCopy, NearMemory};
 pub use pool::{
-    Copied, CopyMethod, CopyMethodError, Counters, Durability, Extent, ExtentLabel, ExtentWriter,
-    Fault, Finished, MediumKind, Pool, PoolError, PoolOptions, PublishError, Transaction, UndoLog,
-    Written,
+    BegunRead, Copied, CopyMethod, CopyMethodError, Counters, Durability, Extent, ExtentLabel,
+    ExtentWriter, Fault, FileReads, Finished, MediumKind, Pool, PoolError, PoolOptions,
+    PublishError, Transaction, UndoLog, Written,
 };
 pub use prefetch::prefetch;
 pub use region::{Region, RegionError, collapse};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tierra_column::Chunk;
 use tierra_column::bits::PAD_BYTES;
 use tierra_memory::emulation::begin_read;
-use tierra_memory::{CopyMethod, CopyMethodError};
+use tierra_memory::{CopyMethod, CopyMethodError, FileReads};
 
 use super::Segment;
 use super::framed::FRAME_BLOCKS;
@@ -117,11 +117,13 @@ fn fastest(
     // Other runs each time: what was measured is in the page cache.
     let begin = RandomState::new().hash_one(0) as usize % runs.len();
     let mut taken = vec![(Duration::ZERO, 0_u64); methods.len()];
+    // As a scan reads frames ahead.
+    let mut reads = FileReads::new(RUN_BLOCKS / FRAME_BLOCKS);
     for turn in 0..wanted {
         let (segment, column, start) = runs[(begin + turn * (runs.len() / wanted)) % runs.len()];
         let method = turn % methods.len();
         let began = Instant::now();
-        let bytes = segment.read_run(methods[method], column, start, decode);
+        let bytes = segment.read_run(methods[method], &mut reads, column, start, decode);
         let (time, read) = &mut taken[method];
         *time += began.elapsed();
         // What cannot be read by a method is none of its bytes.
@@ -149,36 +151,55 @@ impl Segment {
     fn read_run(
         &self,
         method: Option<CopyMethod>,
+        reads: &mut Option<FileReads>,
         column: usize,
         start: usize,
         decode: &mut impl FnMut(usize, &Chunk<'_>, usize),
     ) -> Option<u64> {
         let (_, copy, place) = self.far(column)?;
         let chunk = self.chunk(column);
-        let mut bytes = 0;
-        for first in (start..start + RUN_BLOCKS).step_by(FRAME_BLOCKS) {
-            let blocks = first..first + FRAME_BLOCKS;
-            let range = chunk.block_range(first).start..chunk.block_range(blocks.end - 1).end;
-            bytes += range.len() as u64;
-            let Some(method) = method else {
-                for block in blocks {
-                    let _reading = begin_read(chunk.stored_block(block));
-                    if chunk.verify_block(block).is_ok() {
-                        decode(column, chunk, block);
-                    }
+        let blocks = start..start + RUN_BLOCKS;
+        let range = |first: usize, end: usize| {
+            chunk.block_range(first).start..chunk.block_range(end - 1).end
+        };
+        let run_bytes = range(blocks.start, blocks.end).len() as u64;
+        let Some(method) = method else {
+            for block in blocks {
+                let _reading = begin_read(chunk.stored_block(block));
+                if chunk.verify_block(block).is_ok() {
+                    decode(column, chunk, block);
                 }
+            }
+            return Some(run_bytes);
+        };
+        let frames = || blocks.clone().step_by(FRAME_BLOCKS);
+        let of_extent = |first: usize| {
+            let range = range(first, first + FRAME_BLOCKS);
+            place.start + range.start..place.start + range.end
+        };
+        let begun: Vec<_> = frames()
+            .map(|first| copy.begin_copy_out(reads.as_mut()?, of_extent(first), PAD_BYTES, method))
+            .collect();
+        reads.iter_mut().for_each(FileReads::submit);
+        let mut is_whole = true;
+        for (first, begun) in frames().zip(begun) {
+            // All that were begun are taken, whatever comes of one.
+            let copied = match (begun, reads.as_mut()) {
+                (Some(begun), Some(reads)) => reads.finish(begun),
+                _ => copy.copy_out(of_extent(first), PAD_BYTES, method),
+            };
+            let Ok(copied) = copied else {
+                is_whole = false;
                 continue;
             };
-            let of_extent = place.start + range.start..place.start + range.end;
-            let copied = copy.copy_out(of_extent, PAD_BYTES, method).ok()?;
-            let framed = chunk.with_blocks(range.start, &copied);
-            for block in blocks {
+            let framed = chunk.with_blocks(range(first, first + FRAME_BLOCKS).start, &copied);
+            for block in first..first + FRAME_BLOCKS {
                 // Damage is for the scan to find.
                 if framed.verify_block(block).is_ok() {
                     decode(column, &framed, block);
                 }
             }
         }
-        Some(bytes)
+        is_whole.then_some(run_bytes)
     }
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod chunk_headers;
 pub(crate) mod framed;
+pub(crate) mod frames_ahead;
 pub(crate) mod methods;
 mod segments;
 

@@ -9,7 +9,7 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tierra_memory::{Copied, CopyMethod, Extent, Finished, Pool};
+use tierra_memory::{BegunRead, Copied, CopyMethod, Extent, FileReads, Finished, Pool};
 
 use crate::manifest::{CopyEntry, ExtentEntry, ExtentId};
 use crate::spec::replicas::TierId;
@@ -196,6 +196,17 @@ impl ExtentCopy {
         method: CopyMethod,
     ) -> io::Result<Copied> {
         self.pool.copy_out(self.extent, range, zeros, method)
+    }
+
+    /// Begins to read what [`Self::copy_out`] copies; `None` if there is no room for it, or nothing to read ahead.
+    pub(crate) fn begin_copy_out(
+        &self,
+        reads: &mut FileReads,
+        range: Range<usize>,
+        zeros: usize,
+        method: CopyMethod,
+    ) -> Option<BegunRead> {
+        reads.begin(&self.pool, self.extent, range, zeros, method)
     }
 
     /// Its entry for a manifest.

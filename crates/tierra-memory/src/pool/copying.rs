@@ -78,28 +78,77 @@ impl Copied {
         bytes: Range<usize>,
         fill: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<usize>,
     ) -> io::Result<Copied> {
+        let mut unfilled = Unfilled::allocate(len_bytes, bytes)?;
+        let written = fill(unfilled.memory())?;
+        // SAFETY: `fill` has written so many bytes.
+        Ok(unsafe { unfilled.filled(written) })
+    }
+
+    /// Bytes of memory that it occupies.
+    pub fn memory_bytes(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+/// The memory of a [`Copied`] that is not written yet.
+pub(super) struct Unfilled(Copied);
+
+impl Unfilled {
+    fn allocate(len_bytes: usize, bytes: Range<usize>) -> io::Result<Unfilled> {
         debug_assert!(bytes.start <= bytes.end && bytes.end <= len_bytes);
         let layout = Layout::from_size_align(len_bytes.max(1), UNIT_BYTES)
             .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc(layout) });
         let start = start.unwrap_or_else(|| handle_alloc_error(layout));
-        let copied = Copied {
+        Ok(Unfilled(Copied {
             start,
             layout,
             bytes,
-        };
-        // SAFETY: the memory was allocated with this size, and is nobody else's. Uninitialised bytes may be uninitialised.
-        let memory =
-            unsafe { std::slice::from_raw_parts_mut(start.as_ptr().cast(), layout.size()) };
-        let written = fill(&mut *memory)?;
-        memory[written..].fill(MaybeUninit::new(0));
-        Ok(copied)
+        }))
     }
 
-    /// Bytes of memory that it occupies.
-    pub fn memory_bytes(&self) -> usize {
-        self.layout.size()
+    /// All of it.
+    pub(super) fn memory(&mut self) -> &mut [MaybeUninit<u8>] {
+        // SAFETY: the memory was allocated with this size, and is nobody else's. Uninitialised bytes may be uninitialised.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.0.start.as_ptr().cast(), self.0.layout.size())
+        }
+    }
+
+    /// The memory, of which the first `written` bytes are kept; what is left becomes zeros.
+    ///
+    /// # Safety
+    /// The first `written` bytes are written.
+    pub(super) unsafe fn filled(mut self, written: usize) -> Copied {
+        self.memory()[written..].fill(MaybeUninit::new(0));
+        self.0
+    }
+}
+
+/// A read of a pool's file that fetches a range of an extent.
+pub(super) struct FileRead<'a> {
+    pub(super) file: &'a File,
+    /// Where in the file it begins, and how many bytes it has: those of the range, and what whole units need beside them.
+    pub(super) offset: u64,
+    pub(super) len_bytes: usize,
+    /// Bytes of the memory that count once they are read.
+    pub(super) written: usize,
+    memory_bytes: usize,
+    /// Where the range and the zeros lie in the memory.
+    bytes: Range<usize>,
+}
+
+impl FileRead<'_> {
+    /// Memory to read into.
+    pub(super) fn allocate(&self) -> io::Result<Unfilled> {
+        Unfilled::allocate(self.memory_bytes, self.bytes.clone())
+    }
+
+    /// Reads from here on what a read of `done` bytes left out.
+    pub(super) fn complete(&self, memory: &mut [MaybeUninit<u8>], done: usize) -> io::Result<()> {
+        let rest = &mut memory[done..self.len_bytes];
+        read(self.file, rest, self.offset + done as u64)
     }
 }
 
@@ -171,32 +220,53 @@ impl Pool {
     ) -> io::Result<Copied> {
         let stored = &self.bytes(extent)[range.clone()];
         let _reading = begin_read(stored);
+        let Some(file_read) = self.file_read(extent, range, zeros, method)? else {
+            let len_bytes = stored.len();
+            return Copied::filled(len_bytes + zeros, 0..len_bytes + zeros, |memory| {
+                memory[..len_bytes].write_copy_of_slice(stored);
+                Ok(len_bytes)
+            });
+        };
+        let mut unfilled = file_read.allocate()?;
+        file_read.complete(unfilled.memory(), 0)?;
+        // SAFETY: the read was complete.
+        Ok(unsafe { unfilled.filled(file_read.written) })
+    }
+
+    /// The read by which a method fetches a range of an extent and `zeros` zeros behind it; `None` if it reads no file.
+    pub(super) fn file_read(
+        &self,
+        extent: Extent,
+        range: Range<usize>,
+        zeros: usize,
+        method: CopyMethod,
+    ) -> io::Result<Option<FileRead<'_>>> {
         let len_bytes = range.len();
         let offset = extent.offset + range.start as u64;
-        match method {
-            CopyMethod::Mapped => {
-                Copied::filled(len_bytes + zeros, 0..len_bytes + zeros, |memory| {
-                    memory[..len_bytes].write_copy_of_slice(stored);
-                    Ok(len_bytes)
-                })
-            }
-            CopyMethod::Buffered => {
-                Copied::filled(len_bytes + zeros, 0..len_bytes + zeros, |memory| {
-                    read(&self.file, &mut memory[..len_bytes], offset)
-                })
-            }
+        Ok(Some(match method {
+            CopyMethod::Mapped => return Ok(None),
+            CopyMethod::Buffered => FileRead {
+                file: &self.file,
+                offset,
+                len_bytes,
+                written: len_bytes,
+                memory_bytes: len_bytes + zeros,
+                bytes: 0..len_bytes + zeros,
+            },
             CopyMethod::Direct => {
                 let skipped = (offset % UNIT_BYTES as u64) as usize;
                 let end = skipped + len_bytes;
                 let read_bytes = end.next_multiple_of(UNIT_BYTES);
-                let memory_bytes = (end + zeros).max(read_bytes);
-                Copied::filled(memory_bytes, skipped..end + zeros, |memory| {
-                    let offset = offset - skipped as u64;
-                    read(self.direct_file()?, &mut memory[..read_bytes], offset)?;
-                    Ok(end)
-                })
+                FileRead {
+                    file: self.direct_file()?,
+                    offset: offset - skipped as u64,
+                    len_bytes: read_bytes,
+                    written: end,
+                    memory_bytes: (end + zeros).max(read_bytes),
+                    bytes: skipped..end + zeros,
+                }
             }
-        }
+        }))
     }
 
     /// The pool's file, opened to read past the page cache.
@@ -212,8 +282,8 @@ impl Pool {
     }
 }
 
-/// Fills all of `memory` from the file's `offset`. Returns its length.
-fn read(file: &File, memory: &mut [MaybeUninit<u8>], offset: u64) -> io::Result<usize> {
+/// Fills all of `memory` from the file's `offset`.
+fn read(file: &File, memory: &mut [MaybeUninit<u8>], offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < memory.len() {
         match rustix::io::pread(file, &mut memory[done..], offset + done as u64) {
@@ -223,5 +293,5 @@ fn read(file: &File, memory: &mut [MaybeUninit<u8>], offset: u64) -> io::Result<
             Err(other) => return Err(other.into()),
         }
     }
-    Ok(done)
+    Ok(())
 }

@@ -99,8 +99,8 @@ impl Counting {
     }
 
     /// Counts what was copied into frames.
-    pub(super) fn copied(&mut self, copying: Copying) {
-        self.counters.bytes_copied += copying.copied_bytes;
+    pub(super) fn copied(&mut self, copying: &mut Copying) {
+        self.counters.bytes_copied += std::mem::take(&mut copying.copied_bytes);
     }
 
     pub(super) fn decoded(&mut self, column: usize) {

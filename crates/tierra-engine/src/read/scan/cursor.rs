@@ -49,6 +49,7 @@ pub struct ScanCursor {
     scratch: Scratch,
     counting: Counting,
     methods: Methods,
+    copying: Copying,
     ahead: Ahead,
 }
 
@@ -134,6 +135,7 @@ impl ScanCursor {
             scratch: Scratch::default(),
             counting: Counting::new(spec.columns.len()),
             methods,
+            copying: Copying::default(),
             ahead: Ahead::new(reading),
             scan,
         };
@@ -279,7 +281,7 @@ impl ScanCursor {
 
     fn begin(&mut self, work: Work, version: &TableVersion) {
         self.made_of.push(work.clone());
-        self.ahead.begin_morsel();
+        self.ahead.begin_morsel(&mut self.copying);
         let morsel = match work {
             Work::Morsel(morsel) => morsel,
             Work::Rest(rest) => {
@@ -347,15 +349,15 @@ impl ScanCursor {
         if self.select(segment, block, spec, &mut mask)? {
             self.conditions.check_there(at, segment, spec, block)?;
             for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
-                self.ahead.begin_column(segment, *column, next);
+                self.ahead
+                    .begin_column(segment, *column, next, &self.methods);
                 let _reading = self.counting.read(segment, *column, block, &self.methods);
-                let mut copying = Copying::default();
                 let append = |chunk: &Chunk<'_>| {
                     let dictionary = version.dictionary(*column);
                     reader.append(chunk, block, &mask, dictionary, &mut self.scratch)
                 };
-                let appended =
-                    segment.read_by(&self.methods, &mut copying, spec, *column, block, append);
+                let (methods, copying) = (&self.methods, &mut self.copying);
+                let appended = segment.read_by(methods, copying, spec, *column, block, append);
                 self.counting.copied(copying);
                 self.counting.decoded(*column);
                 if appended?.is_none() {
@@ -386,9 +388,10 @@ impl ScanCursor {
                 !matches!(verdict, Verdict::Skip)
             })
         };
+        let framing = (&self.methods, &mut self.copying);
         let (rest, counting) = (blocks.clone(), &mut self.counting);
         self.ahead
-            .begin_block(segment, block, rest, counting, is_read);
+            .begin_block(segment, block, rest, framing, counting, is_read);
     }
 
     /// Narrows the mask to the rows that meet all conditions; returns whether there are any.
@@ -417,13 +420,19 @@ impl ScanCursor {
                 continue;
             };
             let column = condition.column;
-            self.ahead.begin_column(segment, column, next);
+            self.ahead
+                .begin_column(segment, column, next, &self.methods);
             let _reading = self.counting.read(segment, column, block, &self.methods);
-            let mut copying = Copying::default();
             let select = |chunk: &Chunk<'_>| chunk.select(bound, block, mask, &mut self.scratch);
-            let selected =
-                segment.read_by(&self.methods, &mut copying, spec, column, block, select);
-            self.counting.copied(copying);
+            let selected = segment.read_by(
+                &self.methods,
+                &mut self.copying,
+                spec,
+                column,
+                block,
+                select,
+            );
+            self.counting.copied(&mut self.copying);
             let Some(touched) = selected? else {
                 self.is_stale = true;
                 return Ok(false);
