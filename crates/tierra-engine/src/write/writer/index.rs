@@ -164,13 +164,15 @@ impl Writer {
         }
     }
 
-    /// Whether a new part has the current codes of its column, and its copies in the column's current tiers; if not, it is built
-    /// again.
+    /// Whether a new part covers segments that are still there, has the current codes of its column, and its copies in the
+    /// column's current tiers; if not, it is built again.
     fn is_of_now(&self, table: &Table, part: &InvertedPart, tier_ids: &[TierId]) -> bool {
         let (current, tiers) = (table.current(), self.storage.tiers());
         let now = current.dictionary(part.column());
         let mut copies = part.extent().copies().iter();
-        now.is_some_and(|now| now.generation() == part.entry().generation)
+        let mut covered = part.entry().segments.iter();
+        covered.all(|id| current.segments.get(*id).is_some())
+            && now.is_some_and(|now| now.generation() == part.entry().generation)
             && table.placement().of_column(part.column()) == tier_ids
             && copies.all(|copy| tiers.get(copy.tier()).is_some())
     }
