@@ -91,12 +91,6 @@ impl Deletions {
         Ok(Self(Some(Arc::new(all))))
     }
 
-    /// These without those of segments that are gone.
-    pub(crate) fn retain(&self, stays: impl Fn(u32) -> bool) -> Self {
-        let kept = self.iter().filter(|(id, _)| stays(*id));
-        kept.map(|(id, rows)| (id, rows.clone())).collect()
-    }
-
     /// Their bytes of near memory.
     pub(crate) fn near_bytes(&self) -> usize {
         self.iter().map(|(_, rows)| rows.near_bytes()).sum()
@@ -135,8 +129,6 @@ mod tests {
         assert_eq!(second.count_of(3), 3);
         let ids_of = |deletions: &Deletions| deletions.iter().map(|(id, _)| id).collect::<Vec<_>>();
         assert_eq!(ids_of(&second), [3, 4, 9]);
-        assert_eq!(ids_of(&second.retain(|id| id != 4)), [3, 9]);
-        assert!(second.retain(|_| false).is_empty());
         assert!(none.is_empty());
     }
 

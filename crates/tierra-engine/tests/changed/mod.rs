@@ -2,17 +2,17 @@
 //! of what it holds, and every way to read it, compared with the model.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod program;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringViewArray,
-};
+use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{Int32Type, Int64Type, UInt64Type};
 use tierra_column::{Encoding, Filter, LogicalType, Value, ordinal};
 use tierra_engine::{
-    Change, ColumnSpec, CommitError, Database, IndexKind, IndexUse, RowId, RowIds, ScanSpec,
-    Snapshot, Table, TableSpec,
+    Change, ColumnSpec, CommitError, Database, IndexKind, IndexUse, RowId, ScanSpec, Snapshot,
+    Table, TableSpec,
 };
 use tierra_interleave::{Lookups, Scheduling};
 
@@ -97,6 +97,16 @@ pub(crate) fn ids(snapshot: &Snapshot) -> BTreeMap<i64, RowId> {
         keys.copied().zip(rows.map(|row| RowId::from_number(*row)))
     });
     pairs.collect()
+}
+
+/// The first two columns.
+pub(crate) fn pairs(batch: &RecordBatch) -> Vec<(i64, i64)> {
+    let values = |column| batch.column(column).as_primitive::<Int64Type>().values();
+    values(0)
+        .iter()
+        .copied()
+        .zip(values(1).iter().copied())
+        .collect()
 }
 
 fn rows(batches: &[RecordBatch]) -> usize {
@@ -231,8 +241,14 @@ pub(crate) fn commit(
     deleted: &[i64],
     appended: &[(i64, i64)],
 ) -> Result<(), CommitError> {
-    let change = change(&table.snapshot(), deleted, appended);
-    database.commit(vec![change]).map(drop)
+    loop {
+        let change = change(&table.snapshot(), deleted, appended);
+        match database.commit(vec![change]) {
+            // Compaction moved the rows.
+            Err(CommitError::Conflict { .. }) => {}
+            done => return done.map(drop),
+        }
+    }
 }
 
 /// A source of random numbers, so that a seed says everything.

@@ -15,7 +15,8 @@ use crate::support::options;
 
 /// Tables, their models, and rows and keys that are gone.
 struct World {
-    database: Arc<Database>,
+    /// `None` only between closing and opening.
+    database: Option<Arc<Database>>,
     tables: BTreeMap<String, Model>,
     gone: BTreeMap<String, (Vec<RowId>, Vec<i64>)>,
     /// Old snapshots, and what they had.
@@ -38,12 +39,16 @@ impl World {
             gone: BTreeMap::new(),
             held: Vec::new(),
             next_key: 0,
-            database,
+            database: Some(database),
         }
     }
 
+    fn database(&self) -> &Arc<Database> {
+        self.database.as_ref().unwrap()
+    }
+
     fn table(&self, name: &str) -> Arc<Table> {
-        self.database.table(name).unwrap()
+        self.database().table(name).unwrap()
     }
 
     fn fresh(&mut self, count: usize) -> Vec<(i64, i64)> {
@@ -55,7 +60,7 @@ impl World {
     /// The model after a change was committed.
     fn changed(&mut self, name: &str, deleted: &[i64], rows: &RowIds, appended: &[(i64, i64)]) {
         let model = self.tables.get_mut(name).unwrap();
-        deleted.iter().for_each(|key| drop(model.remove(key)));
+        model.retain(|key, _| !deleted.contains(key));
         model.extend(appended.iter().copied());
         let (ids, keys) = self.gone.entry(name.to_owned()).or_default();
         ids.extend(rows.iter().take(20));
@@ -65,14 +70,28 @@ impl World {
 
     /// Commits changes of tables, and notes them.
     fn commit(&mut self, changes: &[(&str, Vec<i64>, Vec<(i64, i64)>)]) {
-        let made = changes.iter().map(|(name, deleted, appended)| {
-            change(&self.table(name).snapshot(), deleted, appended)
-        });
-        let made: Vec<Change> = made.collect();
-        let rows: Vec<RowIds> = made.iter().map(|change| change.deleted.clone()).collect();
-        self.database.commit(made).unwrap();
+        let rows: Vec<RowIds> = loop {
+            let made = changes.iter().map(|(name, deleted, appended)| {
+                change(&self.table(name).snapshot(), deleted, appended)
+            });
+            let made: Vec<Change> = made.collect();
+            let rows = made.iter().map(|change| change.deleted.clone()).collect();
+            match self.database().commit(made) {
+                Ok(_) => break rows,
+                // Compaction moved them.
+                Err(CommitError::Conflict { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        };
         for ((name, deleted, appended), rows) in changes.iter().zip(rows) {
             self.changed(name, deleted, &rows, appended);
+        }
+    }
+
+    fn close(&mut self) {
+        self.held.clear();
+        if let Some(database) = self.database.take() {
+            database.close();
         }
     }
 
@@ -149,30 +168,27 @@ impl World {
                 }
                 let late = change(&table.snapshot(), &keys[..1], &self.fresh(1));
                 self.commit(&[(name, keys, vec![])]);
-                let error = self.database.commit(vec![late]).unwrap_err();
+                let error = self.database().commit(vec![late]).unwrap_err();
                 assert!(matches!(error, CommitError::Conflict { .. }), "{error}");
             }
             15 if name != "plain" => {
                 let keys = random.keys(&model, 1);
                 let Some(key) = keys.first() else { return };
-                let error = commit(&self.database, &table, &[], &[(*key, 9)]).unwrap_err();
+                let error = commit(self.database(), &table, &[], &[(*key, 9)]).unwrap_err();
                 assert!(matches!(error, CommitError::DuplicateKey(_)), "{error}");
                 // Nor among those that a large commit brings.
                 let mut rows = self.fresh(70_000);
                 rows.push((*key, 9));
-                let error = commit(&self.database, &table, &[], &rows).unwrap_err();
+                let error = commit(self.database(), &table, &[], &rows).unwrap_err();
                 assert!(matches!(error, CommitError::DuplicateKey(_)), "{error}");
             }
             16 | 17 => table.seal().unwrap(),
             18 => table.merge_dictionaries().unwrap(),
-            19 => self.database.wait_for_near_copies().unwrap(),
+            19 => self.database().wait_for_near_copies().unwrap(),
             20 => {
-                self.held.clear();
                 drop(table);
-                self.database.close();
-                self.database = Arc::clone(
-                    &Database::open(dir, &options()).unwrap_or_else(|error| panic!("{error}")),
-                );
+                self.close();
+                self.database = Some(Database::open(dir, &options()).unwrap());
             }
             21 => {
                 self.held.push((table.snapshot(), model));
@@ -182,7 +198,7 @@ impl World {
             }
             22 => self.transaction(random, name),
             _ if random.below(6) == 0 => {
-                let rows = self.database.truncate(&[table]).unwrap();
+                let rows = self.database().truncate(&[table]).unwrap();
                 assert_eq!(rows, model.len() as u64);
                 self.tables.get_mut(name).unwrap().clear();
             }
@@ -208,7 +224,7 @@ impl World {
                 deleted, appended, ..
             } = change(pending.snapshot(), &keys, &rows);
             pending.apply(&deleted, &appended).unwrap();
-            keys.iter().for_each(|key| drop(model.remove(key)));
+            model.retain(|key, _| !keys.contains(key));
             model.extend(rows);
             if random.below(4) == 0 {
                 (pending, model) = saved;
@@ -225,7 +241,11 @@ impl World {
         if random.below(3) > 0 {
             let change = pending.into_change();
             let gone = change.deleted.clone();
-            self.database.commit(vec![change]).unwrap();
+            match self.database().commit(vec![change]) {
+                Ok(_) => {}
+                Err(CommitError::Conflict { .. }) => return,
+                Err(error) => panic!("{error}"),
+            }
             let deleted: Vec<i64> = before
                 .keys()
                 .copied()
@@ -268,11 +288,10 @@ fn run(seed: u64, steps: usize) {
         only_verify: true,
         ..ScrubOptions::default()
     };
-    let report = world.database.scrub(&verify, |_| {}).unwrap();
+    let report = world.database().scrub(&verify, |_| {}).unwrap();
     assert_eq!((report.damaged_copies, &report.lost[..]), (0, &[][..]));
     // What salvage copies is the same.
-    world.held.clear();
-    world.database.close();
+    world.close();
     let read_only = DatabaseOptions {
         read_only: true,
         ..options()
@@ -413,4 +432,100 @@ fn sessions_that_commit_at_once_share_records_and_lose_nothing() {
     let database = Database::open(&path, &options()).unwrap();
     check(&database.table("t").unwrap().snapshot(), &model, &[], &[]);
     check(&database.table("u").unwrap().snapshot(), &others, &[], &[]);
+}
+
+/// The comparison with the model finds a row that came back, and one that is gone.
+#[test]
+fn the_check_can_fail() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = Database::create(&dir.path().join("db"), &options()).unwrap();
+    let table = database.create_table(spec("t", true)).unwrap();
+    commit(&database, &table, &[], &[(1, 0), (2, 0), (3, 0)]).unwrap();
+    commit(&database, &table, &[2], &[]).unwrap();
+    let model = |keys: &[i64]| -> Model { keys.iter().map(|key| (*key, 0)).collect() };
+    let snapshot = table.snapshot();
+    check(&snapshot, &model(&[1, 3]), &[], &[2]);
+    for wrong in [&[1, 2, 3][..], &[1], &[1, 4]] {
+        let model = model(wrong);
+        let checked = std::panic::catch_unwind(|| check(&snapshot, &model, &[], &[]));
+        assert!(checked.is_err(), "{wrong:?}");
+    }
+}
+
+/// Segments with many deleted rows are rewritten, and their space is free again.
+#[test]
+fn compaction_gives_space_back_and_changes_no_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let database = Database::create(&path, &options()).unwrap();
+    let table = database.create_table(spec("t", true)).unwrap();
+    let mut model: Model = (0..300_000).map(|key| (key, 0)).collect();
+    for first in (0..300_000).step_by(100_000) {
+        let rows: Vec<(i64, i64)> = (first..first + 100_000).map(|key| (key, 0)).collect();
+        commit(&database, &table, &[], &rows).unwrap();
+    }
+    database.wait_for_near_copies().unwrap();
+    let before = table.snapshot();
+    let all = model.clone();
+    assert_eq!(before.segments().len(), 3);
+    let stored = before.stored_bytes();
+    // A fifth of a segment stays as it is.
+    let few: Vec<i64> = (0..20_000).collect();
+    commit(&database, &table, &few, &[]).unwrap();
+    database.wait_for_near_copies().unwrap();
+    assert_eq!(table.snapshot().deleted_rows(), 20_000);
+    // More than a quarter does not, nor where it is all of it.
+    let many: Vec<i64> = (20_000..60_000).chain(100_000..200_000).collect();
+    commit(&database, &table, &many, &[]).unwrap();
+    database.wait_for_near_copies().unwrap();
+    model.retain(|key, _| *key >= 60_000 && !(100_000..200_000).contains(key));
+    let now = table.snapshot();
+    assert_eq!((now.deleted_rows(), now.segments().len()), (0, 2));
+    assert!(
+        now.stored_bytes() < stored / 2,
+        "{} of {stored}",
+        now.stored_bytes()
+    );
+    assert_eq!(now.key_index().listed_rows, now.rows());
+    check(&now, &model, &[], &[5, 150_000]);
+    // What was seen before is what it was, and a commit that names its rows is told so.
+    check(&before, &all, &[], &[]);
+    let late = change(&before, &[70_000], &[]);
+    let error = database.commit(vec![late]).unwrap_err();
+    assert!(matches!(error, CommitError::Conflict { .. }), "{error}");
+    drop((before, now, table));
+    database.close();
+    drop(database);
+    let database = Database::open(&path, &options()).unwrap();
+    check(
+        &database.table("t").unwrap().snapshot(),
+        &model,
+        &[],
+        &[5, 150_000],
+    );
+}
+
+/// What is deleted while a segment is compacted is deleted in the new one.
+#[test]
+fn rows_deleted_during_a_compaction_stay_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = Database::create(&dir.path().join("db"), &options()).unwrap();
+    let table = database.create_table(spec("t", true)).unwrap();
+    let rows: Vec<(i64, i64)> = (0..120_000).map(|key| (key, 0)).collect();
+    commit(&database, &table, &[], &rows).unwrap();
+    database.wait_for_near_copies().unwrap();
+    let mut model: Model = rows.into_iter().collect();
+    let many: Vec<i64> = (0..40_000).collect();
+    commit(&database, &table, &many, &[]).unwrap();
+    model.retain(|key, _| *key >= 40_000);
+    for key in (40_000..120_000).step_by(1600) {
+        commit(&database, &table, &[key], &[(key + 1_000_000, 1)]).unwrap();
+        model.remove(&key);
+        model.insert(key + 1_000_000, 1);
+    }
+    check(&table.snapshot(), &model, &[], &[]);
+    database.wait_for_near_copies().unwrap();
+    check(&table.snapshot(), &model, &[], &[40_000]);
+    table.seal().unwrap();
+    check(&table.snapshot(), &model, &[], &[40_000]);
 }

@@ -82,7 +82,8 @@ fn bitmap(
     })
 }
 
-/// The deletions after a log record deletes more, or why that is impossible. `tail` is the tail before the record.
+/// The deletions after a log record deletes more, or why that is impossible. `tail` is the tail before the record. Of segments
+/// whose bitmap is `lost` nothing is known.
 pub(super) fn replayed(
     entry: &TableEntry,
     manifest_commit: u64,
@@ -90,9 +91,10 @@ pub(super) fn replayed(
     before: &Deletions,
     tail: &Tail,
     deleted: &RowIds,
+    lost: &BTreeSet<u32>,
 ) -> Result<Deletions, String> {
-    let mut included = BTreeSet::new();
-    for (id, rows) in deleted.by_segment() {
+    let mut included = lost.clone();
+    for (id, rows) in deleted.by_segment().filter(|(id, _)| !lost.contains(id)) {
         let last = rows.max().unwrap_or_default();
         let segments = &entry.segments;
         let at = segments.binary_search_by_key(&id, |segment| segment.id);

@@ -3,6 +3,7 @@
 //! Every row comes from a chunk with a valid header, or from a record with a valid checksum. If one copy fails, another is read.
 //! What fails in all copies is withheld, together with what needs it: the columns of a dictionary, the table of a log.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -245,7 +246,7 @@ impl Reading<'_> {
         }
         let empty = Tail::empty(entry.tail.segment_id);
         let read = match logs.iter().all(|log| is_there(log.extent)) {
-            true => self.tail(entry, empty, deletions)?,
+            true => self.tail(entry, empty, deletions, &lost)?,
             false => ReadTail::without_log(entry, empty, deletions),
         };
         if let Some(damage) = read.damage {
@@ -529,6 +530,8 @@ struct Replay<'a> {
     before_last: Option<(Tail, Deletions)>,
     /// Whether records before are missing: then positions in the tail mean nothing.
     has_gap: bool,
+    /// Segments whose bitmap is lost.
+    lost: &'a BTreeSet<u32>,
 }
 
 impl Replay<'_> {
@@ -562,6 +565,7 @@ impl Replay<'_> {
                 &self.deletions,
                 &self.tail,
                 &deleted,
+                self.lost,
             )
             .map_err(unfit)?;
             self.tail = match part.rows {
@@ -602,6 +606,7 @@ impl Reading<'_> {
         entry: &TableEntry,
         tail: Tail,
         deletions: Deletions,
+        lost: &BTreeSet<u32>,
     ) -> Result<ReadTail, DamageError> {
         let copies_of = |id| {
             let copies = extent(self.published, id).copies().iter();
@@ -617,6 +622,7 @@ impl Reading<'_> {
             together: Vec::new(),
             before_last: None,
             has_gap: false,
+            lost,
         };
         let named = Named {
             tail: &entry.tail,

@@ -224,7 +224,7 @@ impl Writer {
 
     /// Gives the table's entry `segments`, and images of all dictionary values that they use. Returns the current dictionaries,
     /// and the extents that the entry names newly.
-    fn name_segments(
+    pub(super) fn name_segments(
         &self,
         table: &Arc<Table>,
         entry: &mut TableEntry,

@@ -32,6 +32,8 @@ const GROUP_BYTES_MOST: u64 = 1 << 20;
 /// A table that a group changes.
 struct Staged {
     table: Arc<Table>,
+    /// The current version when the group began.
+    before: Arc<TableVersion>,
     /// With the changes.
     version: TableVersion,
 }
@@ -50,8 +52,17 @@ struct NotWritten {
     /// The table whose part failed.
     table: Arc<Table>,
     error: StorageError,
-    /// Whether its log could not be written.
-    in_log: bool,
+    why: Failure,
+}
+
+/// What could not be done.
+enum Failure {
+    /// To write a log.
+    Log,
+    /// To publish a manifest, or to make room by one.
+    Publication,
+    /// To keep what was staged: the table's copies changed meanwhile.
+    Stale,
 }
 
 impl NotWritten {
@@ -59,7 +70,7 @@ impl NotWritten {
         Self {
             table: table.clone(),
             error,
-            in_log: false,
+            why: Failure::Publication,
         }
     }
 }
@@ -129,10 +140,12 @@ impl Writer {
             }
             let failed = match self.write_group(&mut group) {
                 Ok(number) => {
-                    group
-                        .commits
-                        .iter()
-                        .for_each(|commit| commit.answer(Ok(number)));
+                    for commit in &group.commits {
+                        commit.answer(Ok(number));
+                        for change in &commit.changes {
+                            self.compact_if_worn(&change.table, &change.deleted);
+                        }
+                    }
                     (most, tries) = (GROUP_COMMITS_MOST, 0);
                     continue;
                 }
@@ -224,18 +237,24 @@ impl Writer {
             };
             let after =
                 |version: &TableVersion| version.after(table, deleted, rows.as_ref(), len_bytes);
-            let version = match group.table(table.id()) {
+            let (before, version) = match group.table(table.id()) {
                 Ok(at) if is_full(&group.tables[at].version) => return Err(NotStaged::Full),
-                Ok(at) => after(&group.tables[at].version)?,
+                Ok(at) => {
+                    let staged = &group.tables[at];
+                    (staged.before.clone(), after(&staged.version)?)
+                }
                 Err(_) => {
                     if is_full(&table.current()) {
                         self.seal(table)?;
                     }
-                    after(&table.current())?
+                    let current = table.current();
+                    let version = after(&current)?;
+                    (current, version)
                 }
             };
             all.push(Staged {
                 table: table.clone(),
+                before,
                 version,
             });
         }
@@ -289,6 +308,15 @@ impl Writer {
             let room = self.make_room(table, record);
             room.map_err(|error| NotWritten::of(table, error))?;
         }
+        // A tier may have been lost by a publication: then the table is read elsewhere.
+        let is_stale = |staged: &&Staged| !Arc::ptr_eq(&staged.before, &staged.table.current());
+        if let Some(staged) = group.tables.iter().find(is_stale) {
+            return Err(NotWritten {
+                table: staged.table.clone(),
+                error: StorageError::Closed,
+                why: Failure::Stale,
+            });
+        }
         let commit = self.next_commit();
         let mut written: Vec<(&Arc<Table>, LogEnd)> = Vec::new();
         for (table, record) in tables.iter().zip(&mut records) {
@@ -302,7 +330,7 @@ impl Writer {
                 return Err(NotWritten {
                     table: table.clone(),
                     error: error.into(),
-                    in_log: true,
+                    why: Failure::Log,
                 });
             }
             written.push((table, before));
@@ -331,7 +359,7 @@ impl Writer {
     /// Shows all tables of a group as they are after it, at once.
     fn make_visible(&self, staged: &mut Vec<Staged>) {
         self.catalog.publish_together(|| {
-            for Staged { table, version } in staged.drain(..) {
+            for Staged { table, version, .. } in staged.drain(..) {
                 table.publish(version);
             }
         });
@@ -339,21 +367,23 @@ impl Writer {
 
     /// Removes why a group could not be written, if that is possible. Returns whether it was.
     fn cure(&mut self, failed: &NotWritten) -> bool {
-        let cured = match &failed.error {
-            StorageError::Pool(error) if is_lost(error) => {
+        let cured = match (&failed.why, &failed.error) {
+            (Failure::Stale, _) => Ok(()),
+            (_, StorageError::Pool(error)) if is_lost(error) => {
                 // The log's pages were lost. The earlier rows are also in near memory; they move to a segment, and a new log begins.
                 self.storage.note_losses();
-                self.leave_log(&failed.table).map(|()| true)
+                self.leave_log(&failed.table)
             }
-            _ if failed.in_log && self.lose_failed_tiers() => {
-                self.go_on_without_lost().map(|()| true)
-            }
-            _ => Ok(false),
+            (Failure::Log, _) if self.lose_failed_tiers() => self.go_on_without_lost(),
+            _ => return false,
         };
-        cured.unwrap_or_else(|error| {
-            tracing::error!(%error, "a log could not be left");
-            false
-        })
+        match cured {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::error!(%error, "a log could not be left");
+                false
+            }
+        }
     }
 
     /// Goes on in the copies that are left: one can no longer be written.

@@ -211,6 +211,8 @@ impl Writer {
         if self.is_begun(table) {
             return Ok(());
         }
+        // Otherwise a record that does not count might seem to, once its fellows are gone.
+        self.cut_logs()?;
         let entry = self.entry(table)?;
         let logs = entry.tail.logs.iter();
         let held = logs.filter_map(|log| self.published.extent(log.extent));

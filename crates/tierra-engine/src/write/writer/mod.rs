@@ -5,6 +5,8 @@
 
 mod background;
 mod commit;
+mod compact;
+mod compact_step;
 mod deleted;
 mod failed_builds;
 mod go_back;
@@ -84,10 +86,15 @@ impl Writer {
                     self.commit_all(commits);
                 }
                 Request::Bulk { commit, reply } => {
-                    let tables = commit.changes.iter();
-                    let tables: Vec<_> = tables.map(|change| change.table.clone()).collect();
+                    let changed = commit.changes.iter();
+                    let changed =
+                        changed.map(|change| (change.table.clone(), change.deleted.clone()));
+                    let changed: Vec<_> = changed.collect();
                     let _ = reply.send(self.writing(|this| this.commit_bulk(commit)));
-                    tables.iter().for_each(|table| self.merge_if_due(table));
+                    for (table, deleted) in changed {
+                        self.merge_if_due(&table);
+                        self.compact_if_worn(&table, &deleted);
+                    }
                 }
                 Request::Truncate {
                     tables,
