@@ -35,7 +35,7 @@ const LAYERS: &[(&str, &[&[&str]])] = &[
             &["manifest"],
             &["error"],
             &["storage"],
-            &["integrity"],
+            &["integrity", "deleted"],
             &["segment", "dictionaries", "tail"],
             &["index"],
             &["table"],

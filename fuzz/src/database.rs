@@ -7,10 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::UInt64Type;
 use tempfile::TempDir;
 use tierra_column::{Filter, ValueSet};
-use tierra_engine::{Database, DatabaseOptions, ScanSpec, Table};
+use tierra_engine::{Change, Database, DatabaseOptions, RowId, ScanSpec, Table};
 use tierra_interleave::{Execution, Lookups};
 
 use crate::{image, queries};
@@ -62,7 +63,7 @@ pub fn open_and_use(pool: &[u8]) {
     for name in database.tables().into_iter().take(TABLES_MAX) {
         let table = database.table(&name).expect("it was listed");
         read(&table);
-        if let Some(rows) = write(&table) {
+        if let Some(rows) = write(&database, &table) {
             kept.push((name, rows));
         }
     }
@@ -141,11 +142,17 @@ fn scan(table: &Arc<Table>, filters: Vec<(usize, Filter)>) {
     }
 }
 
-/// Appends the table's own first rows, seals and merges. Returns how many rows there have to be
-/// from now on.
-fn write(table: &Arc<Table>) -> Option<u64> {
+/// Deletes a row, appends the table's own first rows, seals and merges. Returns how many rows there
+/// have to be from now on.
+fn write(database: &Database, table: &Arc<Table>) -> Option<u64> {
     let batch = first_batch(table)?;
-    let before = table.snapshot().rows();
+    let mut before = table.snapshot().rows();
+    if let Some(change) = deletion(table)
+        && database.commit(vec![change]).is_ok()
+    {
+        before -= 1;
+        assert_eq!(table.snapshot().rows(), before);
+    }
     // A table with a key rejects its own rows.
     let added = table.append(&[batch]).ok()?;
     let rows = before + added;
@@ -154,6 +161,25 @@ fn write(table: &Arc<Table>) -> Option<u64> {
     let _ = table.merge_dictionaries();
     assert_eq!(table.snapshot().rows(), rows);
     Some(rows)
+}
+
+/// The deletion of the table's first row.
+fn deletion(table: &Arc<Table>) -> Option<Change> {
+    let snapshot = table.snapshot();
+    let spec = ScanSpec {
+        projection: vec![],
+        filters: vec![],
+        batch_rows: 1,
+        execution: tierra_interleave::Scheduling::Auto,
+    };
+    let first = snapshot.scan_with_row_ids(spec).cursor().next(&[], 0);
+    let first = first.ok()??;
+    let ids = first.column(0).as_primitive_opt::<UInt64Type>()?;
+    Some(Change {
+        deleted: [RowId::from_number(ids.value(0))].into_iter().collect(),
+        appended: vec![],
+        snapshot,
+    })
 }
 
 /// Where the newest log of the pool lies: the payload of the last extent of that kind.

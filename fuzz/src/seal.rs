@@ -86,6 +86,14 @@ fn pages(bytes: &mut [u8]) -> Option<()> {
     put_crc(bytes, 64, pages * 4, 56)
 }
 
+/// The bitmap and the header of deleted rows ("Deleted rows").
+pub fn deleted(bytes: &mut [u8]) {
+    if let Some(len) = u32_at(bytes, 16) {
+        let _ = put_crc(bytes, 32, len, 20);
+    }
+    let _ = put_crc(bytes, 0, 28, 28);
+}
+
 /// A manifest's body ("Manifest and tail log").
 pub fn manifest(bytes: &mut [u8]) {
     if let Some(len) = u64_at(bytes, 16) {
@@ -121,6 +129,7 @@ pub fn content(bytes: &mut [u8]) {
             Some(b"TCHK") => chunk(structure),
             Some(b"TDIC") => dictionary(structure),
             Some(b"TINV") => postings(structure),
+            Some(b"TDEL") => deleted(structure),
             Some(b"TLGX") => chain = log_head(structure).unwrap_or(chain),
             Some(b"TLOG") => chain = record(structure, chain).unwrap_or(chain),
             Some(b"TIER") if structure.starts_with(b"TIERRAMF") => manifest(structure),

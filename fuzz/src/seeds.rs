@@ -11,7 +11,9 @@ use arrow::array::{
     RecordBatch, StringViewArray, TimestampMicrosecondArray,
 };
 use tierra_column::{Encoding, LogicalType};
-use tierra_engine::{ColumnSpec, Database, DatabaseOptions, IndexKind, TableSpec};
+use tierra_engine::{
+    Change, ColumnSpec, Database, DatabaseOptions, IndexKind, RowId, Table, TableSpec,
+};
 
 use crate::{database, image, queries};
 
@@ -139,7 +141,7 @@ fn golden_pool() -> Result<Vec<u8>> {
 }
 
 /// A pool with two tables: one of every type with a key, sealed rows and a tail, and one whose
-/// strings have a dictionary and an index.
+/// strings have a dictionary and an index. Some rows of both are deleted.
 fn tables() -> Result<Vec<u8>> {
     let dir = database::scratch_dir().join("seed");
     let options = DatabaseOptions {
@@ -178,8 +180,22 @@ fn tables() -> Result<Vec<u8>> {
     let rows = |from, to| RecordBatch::try_new(every.schema(), every_type(from, to));
     every.append(&[rows(0, 20)?])?;
     every.seal()?;
-    every.append(&[rows(20, 23)?])?;
-    every.append(&[rows(23, 26)?])?;
+    // Rows go: first by a bitmap, then by the log, and by one commit of two tables.
+    let change = |table: &Arc<Table>, keys: &[u64], appended| Change {
+        snapshot: table.snapshot(),
+        deleted: keys.iter().map(|key| RowId::from_number(*key)).collect(),
+        appended,
+    };
+    database.commit(vec![change(&every, &[2, 3], vec![])])?;
+    every.append(&[rows(20, 21)?])?;
+    every.seal()?;
+    every.append(&[rows(21, 23)?])?;
+    database.commit(vec![change(&every, &[5], vec![rows(5, 6)?])])?;
+    let words_change = change(&words, &[1], vec![]);
+    database.commit(vec![
+        words_change,
+        change(&every, &[7], vec![rows(23, 26)?]),
+    ])?;
     database.wait_for_near_copies()?;
     drop((words, every, database));
     Ok(fs::read(dir.join("far.pool"))?)

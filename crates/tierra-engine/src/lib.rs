@@ -52,6 +52,7 @@ mod calibrate;
 mod calibration;
 mod cells;
 mod database;
+mod deleted;
 mod dictionaries;
 mod error;
 mod index;
@@ -74,9 +75,10 @@ pub use calibration::{Calibration, LookupKind, write_profile};
 pub use database::adopt::{AdoptOptions, Adopted};
 pub use database::copies::CopyInfo;
 pub use database::{Database, TierInfo};
+pub use deleted::row_ids::RowIds;
 pub use error::{
-    AppendError, ColumnsError, DamageError, DuplicateKeyError, Error, InputError, LoadError,
-    LogError, LookupError, ManifestError, OpenError, ScanError, SpecError, StorageError,
+    AppendError, ColumnsError, CommitError, DamageError, DuplicateKeyError, Error, InputError,
+    LoadError, LogError, LookupError, ManifestError, OpenError, ScanError, SpecError, StorageError,
     TableError, TierError, UnavailableError,
 };
 pub use manifest::SEGMENT_ROWS;
@@ -101,5 +103,7 @@ pub use table::input::canonical_double;
 pub use table::snapshot::{KeyIndexSize, Snapshot};
 pub use tail::statistics::ColumnStatistics;
 pub use tiering::objects::ColumnPlacement;
+pub use write::change::{Change, Committed};
 pub use write::column_source::ColumnSource;
 pub use write::loader::{LoadReport, Loader};
+pub use write::pending::Pending;

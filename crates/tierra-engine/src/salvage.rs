@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, new_null_array};
+use arrow::compute::filter_record_batch;
 use tierra_column::bits::Mask;
 use tierra_column::{Chunk, ColumnReader, Dictionary, Scratch};
 
@@ -126,8 +127,15 @@ impl Copying<'_> {
         for segment in version.segments.iter() {
             self.copy_segment(segment, to, |batch| loader.push(batch))?;
         }
+        let deleted = version.deletions.of(version.tail.segment_id);
         for batch in version.tail.batches() {
-            loader.push(batch.rows.clone())?;
+            let is_left = |row: usize| {
+                let row = batch.first_row as usize + row;
+                deleted.is_none_or(|deleted| !deleted.contains(row))
+            };
+            let left = (0..batch.rows.num_rows()).map(|row| Some(is_left(row)));
+            let left = filter_record_batch(&batch.rows, &left.collect());
+            loader.push(left.expect("a mask has as many rows as its batch"))?;
         }
         self.report.rows = loader.finish()?.rows;
         Ok(())
@@ -150,17 +158,23 @@ impl Copying<'_> {
             .clone()
             .map(|column| self.copies(segment, column))
             .collect();
+        let deleted = self.version.deletions.of(segment.id()).cloned();
+        let deleted = deleted.as_deref();
         let mut scratch = Scratch::new();
         let mut first_lost = None;
         for block in 0..segment.blocks() {
+            let mut left = Mask::first(segment.block_rows(block));
+            if let Some(deleted) = deleted.and_then(|deleted| deleted.block(block)) {
+                left.and_not(deleted);
+            }
             let arrays = columns
                 .clone()
                 .map(|column| match segment.is_placeholder(column) {
                     true => {
                         let ty = to.types()[column].arrow();
-                        Ok(new_null_array(&ty, segment.block_rows(block)))
+                        Ok(new_null_array(&ty, left.count()))
                     }
-                    false => self.read_block(&copies[column], column, block, &mut scratch),
+                    false => self.read_block(&copies[column], column, block, &left, &mut scratch),
                 });
             match arrays.collect::<Result<Vec<ArrayRef>, String>>() {
                 Ok(arrays) => {
@@ -195,6 +209,7 @@ impl Copying<'_> {
         copies: &Copies<'_>,
         column: usize,
         block: usize,
+        left: &Mask,
         scratch: &mut Scratch,
     ) -> Result<ArrayRef, String> {
         let name = &self.from.spec().columns[column].name;
@@ -204,8 +219,7 @@ impl Copying<'_> {
             let rows = chunk.block_rows(block);
             let mut reader = ColumnReader::new(self.from.types()[column], rows);
             let read = chunk.verify_block(block);
-            let read =
-                read.and_then(|()| reader.append(chunk, block, &Mask::all(), dictionary, scratch));
+            let read = read.and_then(|()| reader.append(chunk, block, left, dictionary, scratch));
             match read {
                 Ok(()) => return Ok(reader.finish()),
                 Err(error) => fault = fault.or(Some(error)),

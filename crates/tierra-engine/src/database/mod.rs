@@ -19,7 +19,7 @@ use tierra_memory::{Counters, Durability, MediumKind, NearMemory, Pool, Speed, T
 
 use self::copies::CopyInfo;
 use crate::calibration::Calibration;
-use crate::error::{OpenError, TableError, TierError, UnavailableError};
+use crate::error::{CommitError, OpenError, TableError, TierError, UnavailableError};
 use crate::scrub::background::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress, Scrubber};
 use crate::scrub::{self, ScrubOptions, ScrubReport};
 use crate::spec::TableSpec;
@@ -37,8 +37,10 @@ use crate::storage::tiers::{NEAR_NAME, Tiers};
 use crate::table::Table;
 use crate::table::catalog::Catalog;
 use crate::table::requests::{Request, Requests};
+use crate::table::snapshot::Snapshot;
 use crate::tiering::mover::Mover;
 use crate::tiering::objects::{self, ColumnPlacement};
+use crate::write::change::{self, Change, Committed};
 use crate::write::writer::{Published, Unsettled, Writer};
 
 /// A kind of memory that a database uses.
@@ -195,7 +197,12 @@ impl Database {
             logs,
             commit,
         );
-        let given_up = writer.given_up();
+        let goes_back = options.to_version.is_some();
+        let given_up = if goes_back {
+            writer.given_up()
+        } else {
+            Vec::new()
+        };
         if options.to_version.is_some() && !is_read_only {
             writer.go_back(&dir)?;
         }
@@ -349,6 +356,46 @@ impl Database {
         let names = names.iter().map(|name| name.as_ref().to_owned());
         let names = names.collect();
         self.requests.ask(|reply| Request::Drop { names, reply })?
+    }
+
+    /// Commits changes of any number of tables: all of them or none, durable and visible on return. Of two commits that delete a
+    /// row the first succeeds. Blocks.
+    ///
+    /// # Errors
+    /// [`CommitError`]; nothing is changed.
+    pub fn commit(&self, changes: Vec<Change>) -> Result<Committed, CommitError> {
+        change::commit(&self.requests, changes)
+    }
+
+    /// Snapshots of these tables as of one moment: each commit is in all of them or in none.
+    pub fn snapshots(&self, tables: &[Arc<Table>]) -> Vec<Snapshot> {
+        self.catalog.snapshots(tables)
+    }
+
+    /// Snapshots of all tables as of one moment, by name.
+    pub fn all_snapshots(&self) -> Vec<Snapshot> {
+        self.catalog.snapshots(&self.catalog.tables())
+    }
+
+    /// Removes all rows of these tables, of all or of none, and gives their space back; durable on return. Returns the number of
+    /// rows. Snapshots keep theirs. Waits for loads to end. Blocks.
+    ///
+    /// # Errors
+    /// [`TableError::Storage`]; no table is changed.
+    pub fn truncate(&self, tables: &[Arc<Table>]) -> Result<u64, TableError> {
+        let mut tables = tables.to_vec();
+        // In one order, so that two calls never wait for each other.
+        tables.sort_by_key(|table| table.id());
+        tables.dedup_by_key(|table| table.id());
+        let passes = tables
+            .iter()
+            .map(|table| table.load_merge_lock().enter_merge());
+        let passes = passes.collect();
+        self.requests.ask(|reply| Request::Truncate {
+            tables,
+            passes,
+            reply,
+        })?
     }
 
     /// Waits until the rows committed so far have their indexes, and their near copies as far as the budget goes. Both are made

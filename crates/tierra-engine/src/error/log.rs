@@ -54,6 +54,24 @@ pub enum LogError {
         /// What was found.
         what: &'static str,
     },
+    /// Checksums match, but the record does not fit this table.
+    #[error("record {sequence} of its log: {what}")]
+    Content {
+        /// The record.
+        sequence: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A commit of several tables of which a log lacks its part, or cannot be read.
+    #[error(
+        "commit {commit} changed it together with {others}, and not all of their logs can be read up to it"
+    )]
+    Torn {
+        /// The commit.
+        commit: u64,
+        /// The other tables.
+        others: String,
+    },
     /// Checksums match, but the rows do not fit this table.
     #[error("record {sequence} of its log: {source}")]
     Rows {

@@ -35,6 +35,9 @@ pub enum Error {
     /// Appending rows.
     #[error(transparent)]
     Append(#[from] AppendError),
+    /// Committing changes.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
     /// Loading in bulk.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -82,6 +85,14 @@ pub enum DamageError {
     Index {
         /// The column.
         column: String,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// A bitmap of deleted rows.
+    #[error("the deleted rows of segment {segment}: {source}")]
+    Deleted {
+        /// Id of the segment.
+        segment: u32,
         /// What is wrong.
         source: FormatError,
     },
@@ -289,7 +300,7 @@ macro_rules! outcome {
     };
 }
 
-outcome!(TableError, TierError, AppendError, LoadError);
+outcome!(TableError, TierError, AppendError, LoadError, CommitError);
 
 /// A table could not be created, dropped or maintained.
 #[derive(Debug, thiserror::Error)]
@@ -407,6 +418,95 @@ pub enum AppendError {
     /// Looking up the key failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
+}
+
+/// Changes could not be committed; no table is changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// Rows that do not fit their table.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A key of a row that is there after the commit's own deletions.
+    #[error(transparent)]
+    DuplicateKey(#[from] DuplicateKeyError),
+    /// A row that was to be deleted is gone: another commit deleted it, or moved it to another place.
+    #[error(
+        "table {table:?}: row {row} was changed by another commit since the snapshot was taken: try again with a new one"
+    )]
+    Conflict {
+        /// The table.
+        table: String,
+        /// The row.
+        row: u64,
+    },
+    /// The snapshot, in which the row was to be seen, never had it.
+    #[error("table {table:?}: row {row} is not in the snapshot that the change names")]
+    UnknownRow {
+        /// The table.
+        table: String,
+        /// The row.
+        row: u64,
+    },
+    /// One commit has two changes of a table.
+    #[error("table {table:?} is changed twice in one commit: join the changes")]
+    TableTwice {
+        /// The table.
+        table: String,
+    },
+    /// More rows than a transaction can hold before it is committed.
+    #[error(
+        "a transaction may append {most} rows to table {table:?}, and this one has more: commit what it has, or load the rows \
+         by a statement of its own"
+    )]
+    TooManyRows {
+        /// The table.
+        table: String,
+        /// How many it may append.
+        most: u64,
+    },
+    /// A table that was begun appears with its first rows, which no other table's changes may come with.
+    #[error("table {table:?} has no rows yet: append its first ones by a commit of their own")]
+    Begun {
+        /// The table.
+        table: String,
+    },
+    /// The pool failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// Looking up the key failed.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+}
+
+impl From<LoadError> for CommitError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Input(error) => error.into(),
+            LoadError::DuplicateKey(error) => error.into(),
+            LoadError::Storage(error) => error.into(),
+            LoadError::Lookup(error) => error.into(),
+            LoadError::Undone => StorageError::Closed.into(),
+        }
+    }
+}
+
+/// Of a commit that deletes nothing, in one table.
+impl From<CommitError> for AppendError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Input(error) => error.into(),
+            CommitError::DuplicateKey(error) => error.into(),
+            CommitError::Storage(error) => error.into(),
+            CommitError::Lookup(error) => error.into(),
+            CommitError::Conflict { table, row } | CommitError::UnknownRow { table, row } => {
+                LookupError::UnknownRow { table, row }.into()
+            }
+            CommitError::TableTwice { table }
+            | CommitError::TooManyRows { table, .. }
+            | CommitError::Begun { table } => StorageError::Created { table }.into(),
+        }
+    }
 }
 
 /// A load failed and was undone; the table is unchanged.

@@ -114,6 +114,8 @@ pub(crate) struct TableEntry {
     pub(crate) dictionaries: Vec<Option<DictionaryEntry>>,
     /// Ordered by id.
     pub(crate) segments: Vec<Arc<SegmentEntry>>,
+    /// By segment: its deleted rows, if it has any; those of commits that are only in the log come on top.
+    pub(crate) deleted: BTreeMap<u32, DeletedEntry>,
     /// Of inverted indexes; those of one column in the order in which they were made.
     pub(crate) parts: Vec<Arc<PartEntry>>,
     /// Of the primary key's index, in the order in which they were made.
@@ -139,6 +141,17 @@ pub(crate) struct SegmentEntry {
     pub(crate) extents: Vec<ExtentId>,
     /// One per column.
     pub(crate) chunks: Vec<ChunkPlace>,
+}
+
+/// The deleted rows of a segment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct DeletedEntry {
+    /// How many.
+    pub(crate) rows: u32,
+    /// Those of all commits up to this one. Log records of these commits delete nothing more here.
+    pub(crate) commit: u64,
+    /// Their bitmap.
+    pub(crate) place: StoredRange,
 }
 
 /// A chunk's bytes: a range of one of its segment's extents.
@@ -228,6 +241,7 @@ impl TableEntry {
         images
             .map(|place| place.extent)
             .chain(segments)
+            .chain(self.deleted.values().map(|deleted| deleted.place.extent))
             .chain(self.parts.iter().map(|part| part.extent))
             .chain(self.runs.iter().map(|run| run.extent))
             .chain(self.tail.logs.iter().map(|log| log.extent))

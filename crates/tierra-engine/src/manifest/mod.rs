@@ -24,9 +24,9 @@ mod tests;
 pub(crate) use codec::COUNTER_END;
 pub use entries::SEGMENT_ROWS;
 pub(crate) use entries::{
-    ChunkPlace, ColumnId, CopyEntry, DatabaseId, DictionaryEntry, DirectoryIdentity, ExtentEntry,
-    ExtentId, LogEntry, Manifest, PartEntry, RunEntry, SegmentEntry, StoredRange, TableEntry,
-    TailEntry, TierEntry, lineage_mark,
+    ChunkPlace, ColumnId, CopyEntry, DatabaseId, DeletedEntry, DictionaryEntry, DirectoryIdentity,
+    ExtentEntry, ExtentId, LogEntry, Manifest, PartEntry, RunEntry, SegmentEntry, StoredRange,
+    TableEntry, TailEntry, TierEntry, lineage_mark,
 };
 pub use error::ManifestError;
 

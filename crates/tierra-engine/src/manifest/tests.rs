@@ -92,6 +92,15 @@ fn sample() -> Manifest {
             extent: extent(at),
         })
     };
+    let deleted = DeletedEntry {
+        rows: 1,
+        commit: 71,
+        place: StoredRange {
+            extent: extent(70),
+            offset: 64,
+            len_bytes: 50,
+        },
+    };
     let spec = TableSpec {
         name: "lineörder".to_owned(),
         columns: (0..types.len()).map(column).collect(),
@@ -120,6 +129,7 @@ fn sample() -> Manifest {
         next_segment_id: 9,
         dictionaries,
         segments: vec![segment(1, 1 << 20), segment(5, 2), segment(7, 1)],
+        deleted: [(5, deleted)].into(),
         parts: vec![part(vec![1, 7], 50), part(vec![5], 51)],
         runs: vec![run(vec![5], 60), run(vec![1, 7], 61)],
         tail: TailEntry {
@@ -142,6 +152,7 @@ fn sample() -> Manifest {
         next_segment_id: 1,
         dictionaries: vec![None],
         segments: vec![],
+        deleted: BTreeMap::new(),
         parts: vec![],
         runs: vec![],
         tail: TailEntry::default(),
@@ -257,7 +268,10 @@ fn what_is_unknown_is_refused_by_name() {
             refused(&placement, 8, 2),
             "an encoding of their own, dynamic",
         ),
-        (refused(&segment, 12 + 16, 1), "deleted rows of kind 1"),
+        (
+            refused(&segment, 12 + 16, 2),
+            "deleted rows of segment 1 in form 2",
+        ),
         (
             refused(&chunk, 7, 2),
             "2 replicas of a chunk of column \"cölumn 1\"",

@@ -161,7 +161,11 @@ impl KeyColumns {
                 Err(FindError::Scan(error)) => return Err(error.into()),
             };
             if self.is_exact() {
-                return Ok(rows);
+                match self.live_rows(table, version, keys, normalized_keys, &mut rows) {
+                    Ok(()) => return Ok(rows),
+                    Err(FindError::GivenUp) => continue,
+                    Err(FindError::Scan(error)) => return Err(error.into()),
+                }
             }
             let found = rows.iter().enumerate();
             let found: Vec<usize> = found.filter_map(|(at, row)| row.map(|_| at)).collect();
@@ -192,7 +196,42 @@ impl KeyColumns {
         }
     }
 
-    /// A row with each normalized key, if there is one.
+    /// Replaces rows that are deleted by the row of the same normalized key that is not, if there is one.
+    fn live_rows(
+        &self,
+        table: &Arc<Table>,
+        version: &TableVersion,
+        keys: Keys<'_>,
+        normalized_keys: &[u64],
+        rows: &mut [Option<RowId>],
+    ) -> Result<(), FindError> {
+        if version.deletions.is_empty() {
+            return Ok(());
+        }
+        for (row, normalized_key) in rows.iter_mut().zip(normalized_keys) {
+            if row.is_some_and(|row| version.deletions.contains(row)) {
+                *row = self.live_row(table, version, keys, *normalized_key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The row with this exact normalized key that is not deleted.
+    pub(crate) fn live_row(
+        &self,
+        table: &Arc<Table>,
+        version: &TableVersion,
+        keys: Keys<'_>,
+        normalized_key: u64,
+    ) -> Result<Option<RowId>, FindError> {
+        // The candidates may have been read from lost pages.
+        let storage = table.storage();
+        let all = storage.read_validated(|| self.candidates(table, keys, normalized_key))??;
+        let mut all = all.into_iter();
+        Ok(all.find(|row| !version.deletions.contains(*row)))
+    }
+
+    /// A row with each normalized key, deleted or not, if there is one.
     fn candidate_rows(
         &self,
         table: &Arc<Table>,

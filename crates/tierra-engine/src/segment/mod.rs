@@ -380,7 +380,7 @@ impl Segment {
         self.entry.id
     }
 
-    /// Rows, at most [`SEGMENT_ROWS`](crate::SEGMENT_ROWS).
+    /// Rows, deleted or not, at most [`SEGMENT_ROWS`](crate::SEGMENT_ROWS).
     pub fn rows(&self) -> usize {
         self.entry.rows as usize
     }

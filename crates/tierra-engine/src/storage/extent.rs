@@ -25,6 +25,8 @@ pub(crate) enum Owner {
     Segment(u64),
     Dictionary(u64),
     Index(u64),
+    /// Bitmaps of deleted rows.
+    Deleted(u64),
 }
 
 impl Owner {
@@ -35,7 +37,8 @@ impl Owner {
             Self::Log(table)
             | Self::Segment(table)
             | Self::Dictionary(table)
-            | Self::Index(table) => Some(table),
+            | Self::Index(table)
+            | Self::Deleted(table) => Some(table),
         }
     }
 
@@ -47,6 +50,7 @@ impl Owner {
             Self::Segment(table) => (3, table),
             Self::Dictionary(table) => (4, table),
             Self::Index(table) => (5, table),
+            Self::Deleted(table) => (6, table),
         };
         kind << 56 | table & ((1 << 56) - 1)
     }

@@ -1,21 +1,25 @@
 //! The tables of an open database, by name.
 //!
-//! Invariant: readers take no lock, because the writer replaces the whole map.
+//! Invariant: readers of one table take no lock, because the writer replaces the whole map. Those that need several tables as of
+//! one moment wait for no more than the exchange of some pointers.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
 use crate::manifest::ExtentId;
 use crate::storage::faults::{Held, Naming};
 use crate::table::Table;
+use crate::table::snapshot::Snapshot;
 
 /// Shared by the database and its writer. Tables hold no reference to it: that would be a cycle.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     tables: ArcSwap<BTreeMap<String, Arc<Table>>>,
+    /// Held while the writer shows a commit, and while snapshots of several tables are taken: some reference counts.
+    showing: Mutex<()>,
 }
 
 impl Catalog {
@@ -25,7 +29,24 @@ impl Catalog {
             .map(|table| (table.spec().name.clone(), table));
         Self {
             tables: ArcSwap::from_pointee(named.collect()),
+            showing: Mutex::default(),
         }
+    }
+
+    /// Calls `publish`, which shows what a commit did to one or more tables, in between any two snapshots of several tables.
+    pub(crate) fn publish_together(&self, publish: impl FnOnce()) {
+        // It guards no data of its own.
+        let _showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);
+        publish();
+    }
+
+    /// Snapshots of tables as of one moment between two commits.
+    pub(crate) fn snapshots<'t>(
+        &self,
+        tables: impl IntoIterator<Item = &'t Arc<Table>>,
+    ) -> Vec<Snapshot> {
+        let _showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.into_iter().map(Table::snapshot).collect()
     }
 
     pub(crate) fn names(&self) -> Vec<String> {

@@ -37,6 +37,16 @@ impl LoadMergeLock {
         LoadPass { lock: self.clone() }
     }
 
+    /// As [`Self::enter_load`] without waiting: `None` while a merge is running.
+    pub(crate) fn try_enter_load(self: &Arc<Self>) -> Option<LoadPass> {
+        let mut state = self.lock();
+        if state.merging {
+            return None;
+        }
+        state.loads += 1;
+        Some(LoadPass { lock: self.clone() })
+    }
+
     /// Never waits: only the writer thread merges, and it does not merge while it seals.
     pub(crate) fn enter_seal(self: &Arc<Self>) -> LoadPass {
         self.lock().loads += 1;

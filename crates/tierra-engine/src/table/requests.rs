@@ -7,7 +7,8 @@ use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use arrow::array::RecordBatch;
 use tierra_column::Encoding;
 
-use crate::error::{AppendError, LoadError, StorageError, TableError, TierError};
+use crate::deleted::row_ids::RowIds;
+use crate::error::{CommitError, StorageError, TableError, TierError};
 use crate::index::key::LoadedKeys;
 use crate::manifest::TableEntry;
 use crate::segment::Segment;
@@ -21,20 +22,44 @@ use crate::table::near_object::NearChange;
 use crate::table::version::TableVersion;
 use crate::tail::Record;
 
-/// Rows for the tail.
-pub(crate) struct Append {
+/// What a commit does to a table through its log.
+pub(crate) struct TableChange {
     pub(crate) table: Arc<Table>,
-    pub(crate) batch: RecordBatch,
-    /// The same rows, encoded.
+    pub(crate) deleted: RowIds,
+    pub(crate) rows: Option<TailRows>,
+    /// All of that, encoded.
     pub(crate) record: Record,
-    /// The rows' normalized keys, if the table has a primary key.
-    pub(crate) keys: Option<Vec<u64>>,
-    pub(crate) reply: SyncSender<Result<(), AppendError>>,
 }
 
-/// Encoded segments that a load commits.
-pub(crate) struct Load {
+/// Rows for the tail.
+pub(crate) struct TailRows {
+    pub(crate) batch: RecordBatch,
+    /// Their normalized keys, if the table has a primary key.
+    pub(crate) keys: Option<Vec<u64>>,
+}
+
+/// A commit through logs. Answered with its number.
+pub(crate) struct Commit {
+    /// Of different tables, ordered by id.
+    pub(crate) changes: Vec<TableChange>,
+    pub(crate) reply: SyncSender<Result<u64, CommitError>>,
+}
+
+/// What a commit does to a table by a manifest.
+pub(crate) struct BulkChange {
     pub(crate) table: Arc<Table>,
+    pub(crate) deleted: RowIds,
+    pub(crate) load: Option<Load>,
+}
+
+/// A commit by one manifest.
+pub(crate) struct BulkCommit {
+    /// Of different tables.
+    pub(crate) changes: Vec<BulkChange>,
+}
+
+/// Encoded segments that a commit adds.
+pub(crate) struct Load {
     pub(crate) segments: Vec<EncodedSegment>,
     /// The keys of their rows, if the table has a primary key.
     pub(crate) keys: Option<LoadedKeys>,
@@ -73,10 +98,17 @@ pub(crate) enum Request {
         names: Vec<String>,
         reply: SyncSender<Result<(), TableError>>,
     },
-    Append(Append),
-    Load {
-        load: Load,
-        reply: SyncSender<Result<(), LoadError>>,
+    Commit(Commit),
+    /// Answered with the commit's number.
+    Bulk {
+        commit: BulkCommit,
+        reply: SyncSender<Result<u64, CommitError>>,
+    },
+    /// Removes all rows of tables. Answered with their number.
+    Truncate {
+        tables: Vec<Arc<Table>>,
+        passes: Vec<MergePass>,
+        reply: SyncSender<Result<u64, TableError>>,
     },
     Seal {
         table: Arc<Table>,

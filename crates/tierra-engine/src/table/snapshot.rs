@@ -71,7 +71,12 @@ impl Snapshot {
 
     /// Rows that are not in segments yet.
     pub fn tail_rows(&self) -> u64 {
-        u64::from(self.version.tail.rows())
+        self.version.tail_rows() as u64
+    }
+
+    /// Deleted rows whose space is still taken.
+    pub fn deleted_rows(&self) -> u64 {
+        self.version.deletions.count()
     }
 
     /// Bytes that the tail's rows take in its log, unpacked.
@@ -79,7 +84,7 @@ impl Snapshot {
         self.version.tail.bytes()
     }
 
-    /// The segments, which hold the sealed rows.
+    /// The segments, which hold the sealed rows, and deleted ones.
     pub fn segments(&self) -> &[Arc<Segment>] {
         &self.version.segments
     }
@@ -126,6 +131,7 @@ impl Snapshot {
         if !bounds_known {
             (statistics.min, statistics.max) = (None, None);
         }
+        statistics.counts_deleted = !self.version.deletions.is_empty();
         statistics
     }
 
@@ -162,7 +168,12 @@ impl Snapshot {
             (all.estimate as f64 * times) as u64
         });
         let others = (all.others > 0).then_some(all.others);
-        coded.max(sketched).or(others)
+        let distinct = coded.max(sketched).or(others);
+        match self.version.deletions.is_empty() {
+            true => distinct,
+            // Values of deleted rows were counted, too.
+            false => distinct.map(|distinct| distinct.min(self.rows())),
+        }
     }
 
     /// The column's dictionary, if every row of the snapshot is stored as one of its codes. Only then may a
@@ -193,7 +204,9 @@ impl Snapshot {
         let is_covered =
             |segment: &&Arc<Segment>| self.parts(column).any(|part| covers(part, segment.id()));
         let covered = self.segments().iter().filter(is_covered);
-        covered.map(|segment| segment.rows() as u64).sum()
+        covered
+            .map(|segment| self.version.rows_of(segment) as u64)
+            .sum()
     }
 
     /// Bytes of a column's index in the pool.

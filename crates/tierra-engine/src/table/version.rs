@@ -1,5 +1,8 @@
 //! A table as of one commit: what a snapshot sees.
 //!
+//! This is the place that decides which rows a version has: those of its segments and its tail that are not among its deletions.
+//! Whatever counts rows or hands them out asks here.
+//!
 //! Invariant: immutable and complete in itself. The writer makes the next version and swaps it in; readers of this one are not
 //! affected.
 
@@ -7,6 +10,8 @@ use std::sync::Arc;
 
 use tierra_column::Dictionary;
 
+use crate::deleted::Deletions;
+use crate::deleted::row_ids::RowIds;
 use crate::dictionaries::published::Dictionaries;
 use crate::index::inverted::InvertedParts;
 use crate::index::key::KeyIndexCell;
@@ -22,7 +27,9 @@ pub(crate) struct TableVersion {
     pub(crate) dictionaries: Dictionaries,
     pub(crate) indexes: InvertedParts,
     pub(crate) tail: Tail,
-    /// Built when first needed; unused without a primary key.
+    /// Of segments and tail. No other rows are in it.
+    pub(crate) deletions: Deletions,
+    /// Lists all rows of segments and tail, deleted ones too. Built when first needed; unused without a primary key.
     pub(crate) keys: KeyIndexCell,
 }
 
@@ -40,6 +47,7 @@ impl TableVersion {
             dictionaries: vec![None; columns].into(),
             indexes: Arc::new([]),
             tail: Tail::empty(tail_segment_id),
+            deletions: Deletions::default(),
             keys: KeyIndexCell::of([]),
         }
     }
@@ -51,17 +59,41 @@ impl TableVersion {
             dictionaries: self.dictionaries.clone(),
             indexes: self.indexes.clone(),
             tail: self.tail.clone(),
+            deletions: self.deletions.clone(),
             keys: self.keys.next(None),
         }
     }
 
     /// Number of rows.
     pub(crate) fn rows(&self) -> u64 {
+        self.stored_rows() - self.deletions.count()
+    }
+
+    /// Number of rows with the deleted ones.
+    pub(crate) fn stored_rows(&self) -> u64 {
         self.segments.rows() + u64::from(self.tail.rows())
+    }
+
+    /// Number of rows of a segment.
+    pub(crate) fn rows_of(&self, segment: &Segment) -> usize {
+        segment.rows() - self.deletions.count_of(segment.id())
+    }
+
+    /// Number of rows of the tail.
+    pub(crate) fn tail_rows(&self) -> usize {
+        self.tail.rows() as usize - self.deletions.count_of(self.tail.segment_id)
     }
 
     /// Where the row lies, if this version has it.
     pub(crate) fn locate(&self, row: RowId) -> Option<Located<'_>> {
+        match self.deletions.contains(row) {
+            true => None,
+            false => self.locate_stored(row),
+        }
+    }
+
+    /// Where the row lies, deleted or not.
+    fn locate_stored(&self, row: RowId) -> Option<Located<'_>> {
         if row.segment() == u64::from(self.tail.segment_id) {
             let (batch, at) = self.tail.locate(row.row() as u32)?;
             return Some(Located::Tail(batch, at));
@@ -73,6 +105,28 @@ impl TableVersion {
     /// Whether this version has the row.
     pub(crate) fn contains(&self, row: RowId) -> bool {
         self.locate(row).is_some()
+    }
+
+    /// The first of these rows that this version does not have.
+    pub(crate) fn first_missing(&self, rows: &RowIds) -> Option<RowId> {
+        for (segment, bitmap) in rows.by_segment() {
+            let last = RowId::new(segment, bitmap.max()?);
+            let missing = match self.locate_stored(last) {
+                None => Some(last),
+                Some(_) => {
+                    let deleted = self.deletions.of(segment);
+                    let deleted = deleted.and_then(|deleted| {
+                        let mut rows = bitmap.iter();
+                        rows.find(|row| deleted.contains(*row as usize))
+                    });
+                    deleted.map(|row| RowId::new(segment, row))
+                }
+            };
+            if missing.is_some() {
+                return missing;
+            }
+        }
+        None
     }
 
     pub(crate) fn dictionary(&self, column: usize) -> Option<&Dictionary> {
@@ -93,6 +147,7 @@ impl TableVersion {
             .iter()
             .flat_map(|batch| batch.rows.columns());
         let tail = tail.map(|values| slice_bytes(values) as u64);
-        chunk_headers.chain(dictionaries).chain(tail).sum::<u64>() + self.keys.near_bytes() as u64
+        let others = self.keys.near_bytes() + self.deletions.near_bytes();
+        chunk_headers.chain(dictionaries).chain(tail).sum::<u64>() + others as u64
     }
 }

@@ -18,10 +18,11 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 use tierra_column::{DistinctSketch, LogicalType};
 
+pub(crate) use log::LogEnd;
 pub(crate) use log::{Commit, TailLog};
-pub(crate) use payload::{decode, encode};
-pub(crate) use record::Record;
-pub(crate) use replay::{LogRepair, Named, Replayed, later, repair, replay};
+pub(crate) use payload::decode;
+pub(crate) use record::{Participant, Record, read_payload};
+pub(crate) use replay::{LogRepair, Logged, Named, Replayed, later, repair, replay};
 
 use crate::tail::statistics::ColumnStatistics;
 
@@ -120,10 +121,18 @@ impl Tail {
         (row < batch.rows.num_rows()).then_some((&batch.rows, row))
     }
 
+    /// The tail after a record of this size that appends no rows.
+    pub(crate) fn logged(&self, logged_bytes: u64) -> Self {
+        Self {
+            bytes: self.bytes + logged_bytes,
+            ..self.clone()
+        }
+    }
+
     /// The tail with `rows` appended; `logged_bytes` is the size of their record.
     pub(crate) fn push(&self, rows: RecordBatch, logged_bytes: u64) -> Result<Self, ArrowError> {
         if rows.num_rows() == 0 {
-            return Ok(self.clone());
+            return Ok(self.logged(logged_bytes));
         }
         let total = self.rows + rows.num_rows() as u32;
         let mut batches = self.batches.to_vec();

@@ -65,6 +65,20 @@ pub(crate) struct Replayed {
     pub(crate) repairs: Vec<LogRepair>,
     /// Numbers of the commits that the manifest does not include.
     pub(crate) commits: Vec<u64>,
+    /// The end before the last record.
+    pub(crate) before_last: Option<LogEnd>,
+}
+
+/// A record that was read.
+pub(crate) struct Logged<'a> {
+    pub(crate) sequence: u64,
+    /// Number of its commit.
+    pub(crate) commit: u64,
+    /// Tables of its commit, or 0.
+    pub(crate) participants: u32,
+    pub(crate) payload: &'a [u8],
+    /// Its size in the log.
+    pub(crate) len_bytes: u64,
 }
 
 /// What one copy has at the place of a record.
@@ -80,6 +94,7 @@ enum At {
 /// A record whose header and payload match their checksums.
 struct Whole {
     payload: Range<usize>,
+    participants: u32,
     /// Offset of the next record.
     end: usize,
     label: Label,
@@ -105,6 +120,7 @@ fn whole_at(bytes: &[u8], at: usize, epoch: u64) -> Result<At, LogError> {
                 }
                 Some(payload) => At::Record(Whole {
                     payload: start..start + payload.len(),
+                    participants: header.participants,
                     end: (start + payload.len()).next_multiple_of(LINE_BYTES),
                     label: header.label,
                     crc: header.crc,
@@ -129,15 +145,15 @@ fn record_at(bytes: &[u8], end: &LogEnd, epoch: u64) -> Result<At, LogError> {
     whole_at(bytes, end.at as usize, epoch)
 }
 
-/// Calls `row_payload(sequence, payload, bytes logged)` for every committed record, in order. `copies_of` returns the copies of
-/// an extent, at least one.
+/// Calls `take` for every committed record, in order. `copies_of` returns the copies of an extent, at least one.
 pub(crate) fn replay<'a>(
     named: Named<'_>,
     copies_of: impl Fn(ExtentId) -> Vec<&'a [u8]>,
-    mut row_payload: impl FnMut(u64, &[u8], u64) -> Result<(), LogError>,
+    mut take: impl FnMut(Logged<'_>) -> Result<(), LogError>,
 ) -> Result<Replayed, LogError> {
     let tail = named.tail;
     let mut end = LogEnd::starting_at(tail.first_sequence);
+    let mut before_last = None;
     let (mut repairs, mut commits) = (Vec::new(), Vec::new());
     for (number, entry) in tail.logs.iter().enumerate() {
         let copies = copies_of(entry.extent);
@@ -180,6 +196,7 @@ pub(crate) fn replay<'a>(
                     end,
                     repairs,
                     commits,
+                    before_last,
                 });
             }
             if follows > named.version {
@@ -196,9 +213,14 @@ pub(crate) fn replay<'a>(
             let at = end.at as usize;
             let range = at..record.end.min(copies[right].len());
             note_different(&copies, entry.extent, right, &range, &mut repairs);
-            let logged_bytes = (record.end - at) as u64;
-            let payload = &copies[right][record.payload.clone()];
-            row_payload(end.sequence, payload, logged_bytes)?;
+            take(Logged {
+                sequence: end.sequence,
+                commit,
+                participants: record.participants,
+                payload: &copies[right][record.payload.clone()],
+                len_bytes: (record.end - at) as u64,
+            })?;
+            before_last = Some(end);
             commits.extend((commit > named.commit).then_some(commit));
             end.at = record.end as u64;
             end.sequence += 1;
@@ -233,6 +255,7 @@ pub(crate) fn replay<'a>(
         end,
         repairs,
         commits,
+        before_last,
     })
 }
 
@@ -328,7 +351,7 @@ pub(crate) fn later<'a>(
     tail: &TailEntry,
     copies_of: impl Fn(ExtentId) -> Vec<&'a [u8]>,
     from: u64,
-) -> (BTreeMap<u64, &'a [u8]>, u64) {
+) -> (BTreeMap<u64, Logged<'a>>, u64) {
     let mut found = BTreeMap::new();
     let mut reached = tail.reached;
     for entry in &tail.logs {
@@ -345,7 +368,14 @@ pub(crate) fn later<'a>(
                         let sequence = record.label.sequence;
                         reached = reached.max(sequence.saturating_add(1));
                         if sequence >= from {
-                            found.insert(sequence, &copy[record.payload]);
+                            let logged = Logged {
+                                sequence,
+                                commit: record.label.commit,
+                                participants: record.participants,
+                                payload: &copy[record.payload],
+                                len_bytes: (record.end - at) as u64,
+                            };
+                            found.insert(sequence, logged);
                         }
                         record.end
                     }

@@ -19,6 +19,9 @@ pub struct ColumnStatistics {
     pub max: Option<Value>,
     /// Rows that are NULL.
     pub null_count: u64,
+    /// Whether deleted rows count, too: then the least and the greatest value are bounds that perhaps no row reaches, and the NULLs
+    /// are at most so many.
+    pub counts_deleted: bool,
     /// Whether some rows are unreadable and nothing is known of them: the NULLs are those of the others.
     pub lacks_rows: bool,
 }
@@ -74,6 +77,7 @@ impl ColumnStatistics {
         };
         let (min, max) = bounds.unzip();
         Self {
+            counts_deleted: false,
             lacks_rows: false,
             min,
             max,

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
+use crate::deleted::row_ids::RowIds;
 use crate::error::{AppendError, InputError};
 use crate::slice_bytes::slice_bytes;
 use crate::table::Table;
-use crate::table::requests::{Append, Request};
-use crate::tail::{self, Record};
+use crate::table::requests::{Commit, Request, TableChange};
+use crate::tail;
 use crate::write::loader::{Loader, TAIL_APPEND_ROWS};
 
 /// Larger batches become segments at once, as do those with [`TAIL_APPEND_ROWS`].
@@ -54,27 +55,15 @@ impl Table {
 
     /// Appends rows that [`Table::as_tail_batch`] returned; returns the bytes logged.
     pub(crate) fn append_to_tail(self: &Arc<Self>, batch: RecordBatch) -> Result<u64, AppendError> {
-        let rows = batch.num_rows();
-        if rows == 0 {
+        if batch.num_rows() == 0 {
             return Ok(0);
         }
-        let record = Record::new(rows as u32, |out| tail::encode(&batch, out));
-        let record = record.map_err(|source| InputError::Arrow {
-            table: self.spec().name.clone(),
-            source,
-        })?;
-        let logged_bytes = record.len_bytes();
         let taken_bytes: usize = batch.columns().iter().map(slice_bytes).sum();
-        let keys = self.key().map(|key| key.normalize_batch(&batch));
-        self.requests().ask(|reply| {
-            Request::Append(Append {
-                table: self.clone(),
-                batch,
-                record,
-                keys,
-                reply,
-            })
-        })??;
+        let change = TableChange::new(self.clone(), RowIds::default(), Some(batch))?;
+        let logged_bytes = change.record.len_bytes();
+        let changes = vec![change];
+        self.requests()
+            .ask(|reply| Request::Commit(Commit { changes, reply }))??;
         self.storage().note_taken(taken_bytes as u64);
         Ok(logged_bytes)
     }

@@ -13,7 +13,7 @@ use tierra_interleave::{
 
 use crate::cells::value_of;
 use crate::error::{
-    AppendError, DuplicateKeyError, LoadError, LookupError, ScanError, StorageError,
+    AppendError, CommitError, DuplicateKeyError, LoadError, LookupError, ScanError, StorageError,
 };
 use crate::index::key::{
     BuiltRun, KeyColumns, KeyIndex, KeyIndexCell, KeyRun, LoadedKeys, RunBuilder, rows_in,
@@ -48,7 +48,7 @@ impl From<ScanError> for KeyError {
     }
 }
 
-impl From<KeyError> for AppendError {
+impl From<KeyError> for CommitError {
     fn from(error: KeyError) -> Self {
         match error {
             KeyError::Duplicate(error) => error.into(),
@@ -60,7 +60,7 @@ impl From<KeyError> for AppendError {
 
 impl From<KeyError> for LoadError {
     fn from(error: KeyError) -> Self {
-        AppendError::from(error).into()
+        AppendError::from(CommitError::from(error)).into()
     }
 }
 
@@ -72,7 +72,8 @@ pub(crate) struct Joined {
 }
 
 impl KeyColumns {
-    /// The near part of the key index after the rows of `batch` are added. `row_id` numbers the rows.
+    /// The near part of the key index after the rows of `batch` are added to a version, in which the rows that the same commit
+    /// deletes are deleted already. `row_id` numbers the rows.
     pub(crate) fn extend(
         &self,
         table: &Arc<Table>,
@@ -100,7 +101,8 @@ impl KeyColumns {
             return Err(self.duplicate(table, &arrays, at));
         }
         let near = self.index(table, version)?.near;
-        Ok(near.with_level(level, vec![version.tail.segment_id]))
+        let segments = vec![version.tail.segment_id];
+        Ok(near.with_level(level, segments, &version.deletions))
     }
 
     /// Adds the rows of a segment that a load has encoded. `keys` are their keys in runs of rows, each with an array per key
@@ -216,9 +218,11 @@ impl KeyColumns {
         let near = self.index(table, version)?.near;
         let segments = loaded.segments.iter().map(|segment| segment.id()).collect();
         Ok(Joined {
-            cell: version
-                .keys
-                .next(Some(near.with_level(loaded.index, segments))),
+            cell: version.keys.next(Some(near.with_level(
+                loaded.index,
+                segments,
+                &version.deletions,
+            ))),
             run: None,
         })
     }
@@ -235,14 +239,19 @@ impl KeyColumns {
             let levels = keys.near.levels.iter().map(|level| &*level.index);
             let substitutes = keys.runs.iter().filter_map(|run| run.substitute());
             let (first, last) = loaded.bounds();
+            let is_live = |row: u64| !version.deletions.contains(RowId::from_number(row));
             let near: Vec<u64> = levels
                 .chain(substitutes)
                 .flat_map(HashIndex::iter)
+                .filter(|(normalized_key, row)| {
+                    (first..=last).contains(normalized_key) && is_live(*row)
+                })
                 .map(|(normalized_key, _)| normalized_key)
-                .filter(|normalized_key| (first..=last).contains(normalized_key))
                 .collect();
             let compare = || {
-                let mut found = common_key(table, loaded, &near)?;
+                // All rows of a load are live.
+                let all_live = |_: u64| Ok(true);
+                let mut found = common_key(table, loaded, &near, all_live)?;
                 for run in keys.runs.iter().filter(|run| run.substitute().is_none()) {
                     let (first, last) = (
                         run.bounds().0.max(loaded.bounds().0),
@@ -262,9 +271,17 @@ impl KeyColumns {
                         read.map_err(|error| give_up(table, few, &error))?;
                         let normalized_keys: Vec<u64> = entries
                             .iter()
+                            .filter(|(_, row)| is_live(*row))
                             .map(|(normalized_key, _)| *normalized_key)
                             .collect();
-                        found = common_key(table, many, &normalized_keys)?;
+                        found = common_key(table, many, &normalized_keys, |normalized_key| {
+                            if version.deletions.is_empty() || Arc::ptr_eq(many, loaded) {
+                                return Ok(true);
+                            }
+                            let rows = many.candidates(normalized_key);
+                            let rows = rows.map_err(|error| give_up(table, many, &error))?;
+                            Ok(rows.iter().any(|row| is_live(row.get())))
+                        })?;
                         if found.is_some() {
                             break;
                         }
@@ -353,19 +370,22 @@ impl KeyColumns {
     }
 }
 
-/// One of `normalized_keys` that a run contains.
+/// One of `normalized_keys` that a run contains, with a row of which `is_live` says that it is not deleted.
 fn common_key(
     table: &Arc<Table>,
     run: &KeyRun,
     normalized_keys: &[u64],
+    is_live: impl Fn(u64) -> Result<bool, FindError>,
 ) -> Result<Option<u64>, FindError> {
     let mut lookups = Lookups::new(Scheduling::Auto);
     for normalized_keys in normalized_keys.chunks(COMPARED) {
         let mut rows = vec![None; normalized_keys.len()];
         let found = run.find(normalized_keys, &mut rows, &mut lookups);
         found.map_err(|error| give_up(table, run, &error))?;
-        if let Some(at) = rows.iter().position(Option::is_some) {
-            return Ok(Some(normalized_keys[at]));
+        for (normalized_key, row) in normalized_keys.iter().zip(rows) {
+            if row.is_some() && is_live(*normalized_key)? {
+                return Ok(Some(*normalized_key));
+            }
         }
     }
     Ok(None)

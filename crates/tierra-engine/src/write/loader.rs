@@ -11,13 +11,14 @@ use std::thread::JoinHandle;
 use arrow::array::{ArrayRef, RecordBatch};
 use tierra_column::Encoding;
 
-use crate::error::{ColumnsError, LoadError, StorageError};
+use crate::deleted::row_ids::RowIds;
+use crate::error::{AppendError, ColumnsError, LoadError, StorageError};
 use crate::index::key::LoadedKeys;
 use crate::manifest::SEGMENT_ROWS;
 use crate::slice_bytes::slice_bytes;
 use crate::table::Table;
 use crate::table::load_merge_lock::LoadPass;
-use crate::table::requests::{EncodedSegment, Load, Request};
+use crate::table::requests::{BulkChange, BulkCommit, EncodedSegment, Load, Request};
 use crate::write::column_source::{Batches, Checked, ColumnSource};
 use crate::write::encode::encode_segments;
 
@@ -258,6 +259,28 @@ impl Loader {
                 encodings: Vec::new(),
             });
         }
+        let (load, report) = self.encode_rest()?;
+        let commit = BulkCommit {
+            changes: vec![BulkChange {
+                table: self.table.clone(),
+                deleted: RowIds::default(),
+                load: Some(load),
+            }],
+        };
+        let storage = self.table.storage();
+        let requests = self.table.requests();
+        let committed = requests.ask(|reply| Request::Bulk { commit, reply })?;
+        committed.map_err(AppendError::from)?;
+        storage.note_taken(self.bytes);
+        Ok(report)
+    }
+
+    /// Encodes all rows, to be committed with other changes.
+    pub(crate) fn into_load(mut self) -> Result<Load, LoadError> {
+        self.attempt(Self::encode_rest).map(|(load, _)| load)
+    }
+
+    fn encode_rest(&mut self) -> Result<(Load, LoadReport), LoadError> {
         if self.pending_rows > 0 {
             self.encode_pending()?;
         }
@@ -268,17 +291,11 @@ impl Loader {
             keys.store(table.storage(), table.id(), &table.key_tiers())?;
         }
         let load = Load {
-            table: self.table.clone(),
             segments: std::mem::take(&mut self.encoded),
             keys: self.keys.take(),
             pass: self.pass.take(),
         };
-        let storage = self.table.storage();
-        self.table
-            .requests()
-            .ask(|reply| Request::Load { load, reply })??;
-        storage.note_taken(self.bytes);
-        Ok(report)
+        Ok((load, report))
     }
 
     fn report(&self) -> LoadReport {

@@ -142,6 +142,63 @@ fn killed_while_indexing() {
     }
 }
 
+/// Each commit changes two tables: it adds a row to both, and deletes one of each.
+#[test]
+fn killed_while_changing_two_tables() {
+    for delay in [0, 5, 20, 60, 150] {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("db");
+        let committed = kill_after(
+            start("change_until_killed", &dir),
+            Duration::from_millis(delay),
+        );
+        let database = Database::open(&dir, &options()).unwrap();
+        let found = ["t", "u"].map(|name| {
+            let snapshot = database.table(name).unwrap().snapshot();
+            crate::changed::ids(&snapshot)
+                .into_keys()
+                .collect::<Vec<i64>>()
+        });
+        assert_eq!(found[0], found[1], "half of a commit");
+        // The last commit may have become durable without having been reported.
+        let commits = found[0].last().map_or(0, |last| last + 1);
+        assert!(commits == committed || commits == committed + 1);
+        let expected = (0..commits).filter(|key| key % 3 != 0 || key + 3 >= commits);
+        assert!(found[0].iter().copied().eq(expected), "{:?}", found[0]);
+    }
+}
+
+#[test]
+#[ignore = "the child of `killed_while_changing_two_tables`"]
+fn change_until_killed() {
+    let dir = std::env::var_os("TIERRA_TEST_DIR").unwrap();
+    let database = Database::create(Path::new(&dir), &options()).unwrap();
+    let tables = ["t", "u"].map(|name| {
+        let spec = crate::changed::spec(name, true);
+        database.create_table(spec).unwrap()
+    });
+    for key in 0_i64.. {
+        // Every third row goes when three others have come.
+        let gone = (key >= 3 && key % 3 == 0).then_some(key - 3);
+        let deleted = gone.as_slice();
+        loop {
+            let changes = tables
+                .iter()
+                .map(|table| crate::changed::change(&table.snapshot(), deleted, &[(key, 0)]));
+            match database.commit(changes.collect()) {
+                Ok(_) => break,
+                // Compaction moved the row.
+                Err(tierra_engine::CommitError::Conflict { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        println!("committed");
+        if key % 50 == 49 {
+            tables[0].seal().unwrap();
+        }
+    }
+}
+
 fn child_table() -> (
     std::sync::Arc<Database>,
     std::sync::Arc<tierra_engine::Table>,

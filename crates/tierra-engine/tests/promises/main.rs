@@ -1,6 +1,8 @@
 //! What this crate promises, one file per promise; one program, because linking each of them by itself is slow.
 //! Beside it lie those that change what is one for the process.
 
+#[path = "../changed/mod.rs"]
+mod changed;
 #[path = "../copied/mod.rs"]
 mod copied;
 #[path = "../damaged/mod.rs"]
@@ -21,12 +23,15 @@ mod simulated;
 mod support;
 
 mod access;
+mod changes;
 mod columns;
 mod copies;
 mod crash;
+mod crash_changes;
 mod crash_images;
 mod crash_tiers;
 mod degraded;
+mod deleted_damage;
 mod device;
 mod directory;
 mod drop_tier;

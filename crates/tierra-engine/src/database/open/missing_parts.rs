@@ -59,8 +59,11 @@ pub(super) fn of_table(
     let withheld = withheld.map(|column| (column, why.clone())).collect();
     let logs = &table.tail.logs;
     let has_log = logs.iter().all(|log| !gone.contains(&log.extent));
+    // Without its bitmap, the deleted rows of a segment would come back.
+    let mut deleted = table.deleted.values();
+    let has_deleted = deleted.all(|deleted| !gone.contains(&deleted.place.extent));
     let is_there = |extent: ExtentId| !gone.contains(&extent);
-    match has_log && has_columns(table, &withheld, is_there) {
+    match has_log && has_deleted && has_columns(table, &withheld, is_there) {
         true => Some(Missing::Columns(why)),
         false => Some(Missing::Rows(why)),
     }

@@ -7,10 +7,12 @@
 //! Invariant: nothing is written before the tiers have been checked completely. Then the only writes are those that bring all
 //! tiers to the newest manifest and all copies of logs to what was read.
 
+mod deletions;
 mod missing_parts;
 mod owners;
 mod pools;
 mod tables;
+mod together;
 mod truncated;
 mod unreadable_publication;
 

@@ -27,6 +27,9 @@ pub(super) fn owned_by(table: &TableEntry) -> impl Iterator<Item = (ExtentId, Ow
     let named = segments.map(|id| (*id, Owner::Segment(table.id)));
     let named = named.chain(logs.map(|id| (*id, Owner::Log(table.id))));
     let named = named.chain(images.map(|image| (image.extent, Owner::Dictionary(table.id))));
+    let deleted = table.deleted.values();
+    let deleted = deleted.map(|deleted| (deleted.place.extent, Owner::Deleted(table.id)));
+    let named = named.chain(deleted);
     named.chain(parts.map(|id| (*id, Owner::Index(table.id))))
 }
 

@@ -3,16 +3,21 @@
 //! Every row comes from a chunk with a valid header, or from a record with a valid checksum. If one copy fails, another is read.
 //! What fails in all copies is withheld, together with what needs it: the columns of a dictionary, the table of a log.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::buffer::{Buffer, MutableBuffer};
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use tierra_column::Dictionary;
 use tierra_memory::ExtentLabel;
 
+use super::deletions::{self, StoredDeletions};
 use super::missing_parts::{self, Withheld, warn_of_part, warn_of_run};
+use super::together::{self, BeforeLast, Together};
 use crate::calibration::Calibration;
+use crate::deleted::Deletions;
 use crate::error::LogError;
 use crate::error::{DamageError, OpenError};
 use crate::index::inverted::InvertedPart;
@@ -26,7 +31,7 @@ use crate::storage::faults::{FaultKind, HEADER};
 use crate::storage::tiers::Tiers;
 use crate::table::Missing;
 use crate::table::version::TableVersion;
-use crate::tail::{self, Named, Replayed, Tail, TailLog};
+use crate::tail::{self, Logged, Named, Participant, Replayed, Tail, TailLog};
 use crate::write::writer::Published;
 
 /// A table as it was read.
@@ -38,6 +43,40 @@ pub(crate) struct OpenedTable {
     pub(crate) missing: Option<Missing>,
     /// Numbers of the commits in its log that the manifest does not include.
     commits: Vec<u64>,
+    /// Records of its log that count only with those of other tables.
+    pub(super) together: Vec<Together>,
+    /// The state before the last record, if that is one of these.
+    pub(super) before_last: Option<BeforeLast>,
+    /// Whether something shows that the last record was acknowledged.
+    pub(super) is_last_acknowledged: bool,
+}
+
+impl OpenedTable {
+    /// Forgets the last record, which does not count.
+    pub(super) fn undo_last(&mut self) {
+        let Some(BeforeLast {
+            tail,
+            deletions,
+            end,
+        }) = self.before_last.take()
+        else {
+            return;
+        };
+        tracing::info!(
+            table = self.entry.spec.name,
+            record = end.sequence,
+            "a commit of several tables was interrupted: it does not count"
+        );
+        self.version.tail = tail;
+        self.version.deletions = deletions;
+        self.log.end_before(end);
+        let undone = self.together.pop();
+        self.commits.retain(|commit| {
+            undone
+                .as_ref()
+                .is_none_or(|undone| undone.commit != *commit)
+        });
+    }
 }
 
 /// All tables of a database.
@@ -79,6 +118,7 @@ pub(crate) fn read_tables(
     };
     let tables = manifest.tables.iter().map(read);
     let mut tables = tables.collect::<Result<Vec<_>, OpenError>>()?;
+    together::settle(dir, &mut tables);
     reading.withhold_gap(&mut tables);
     let commits = tables.iter().flat_map(|table| &table.commits);
     let commit = commits.max().map_or(manifest.commit, |last| *last);
@@ -147,6 +187,27 @@ impl Reading<'_> {
             }
             segments.push(segment);
         }
+        let StoredDeletions {
+            deletions,
+            lost,
+            error,
+        } = deletions::stored(self.published, entry);
+        if let Some(error) = error {
+            let damaged =
+                |what: &dyn std::fmt::Display| missing_parts::damaged(self.dir, &entry.spec, what);
+            let why = match missing.take() {
+                Some(missing) => missing.why().clone(),
+                None => deletions::why_lost(&lost, &error, damaged),
+            };
+            missing = Some(Missing::Rows(why));
+            // Salvage copies the others.
+            segments.retain(|segment| !lost.contains(&segment.id()));
+        }
+        for deleted in entry.deleted.values() {
+            if let Some(extent) = self.published.extent(deleted.place.extent) {
+                restore_header(extent, || lost.is_empty())?;
+            }
+        }
         let segments: Segments = segments.into_iter().collect();
         // A part can be built again; until then its rows are scanned. The writer names other parts instead.
         let parts = entry.parts.iter().filter_map(|part| {
@@ -183,14 +244,12 @@ impl Reading<'_> {
         for run in &runs {
             restore_header(run.extent(), || run.is_whole())?;
         }
-        let (tail, log, commits, damage) = match logs.iter().all(|log| is_there(log.extent)) {
-            true => self.tail(entry)?,
-            false => {
-                let log = TailLog::starting_at(entry.tail.first_sequence);
-                (Tail::empty(entry.tail.segment_id), log, Vec::new(), None)
-            }
+        let empty = Tail::empty(entry.tail.segment_id);
+        let read = match logs.iter().all(|log| is_there(log.extent)) {
+            true => self.tail(entry, empty, deletions, &lost)?,
+            false => ReadTail::without_log(entry, empty, deletions),
         };
-        if let Some(damage) = damage {
+        if let Some(damage) = read.damage {
             let why = missing_parts::damaged(self.dir, &entry.spec, &damage);
             missing = Some(Missing::Rows(why));
         }
@@ -198,15 +257,19 @@ impl Reading<'_> {
             segments,
             dictionaries: dictionaries.into(),
             indexes: indexes.into(),
-            tail,
+            tail: read.tail,
+            deletions: read.deletions,
             keys: KeyIndexCell::of(runs),
         };
         Ok(OpenedTable {
             entry: entry.clone(),
             version,
-            log,
+            log: read.log,
             missing,
-            commits,
+            commits: read.commits,
+            together: read.together,
+            before_last: read.before_last,
+            is_last_acknowledged: read.is_last_acknowledged,
         })
     }
 
@@ -264,6 +327,9 @@ fn without_rows(entry: &Arc<TableEntry>, missing: Missing) -> OpenedTable {
         log: TailLog::starting_at(entry.tail.first_sequence),
         missing: Some(missing),
         commits: Vec::new(),
+        together: Vec::new(),
+        before_last: None,
+        is_last_acknowledged: false,
     }
 }
 
@@ -389,12 +455,12 @@ impl Reading<'_> {
     }
 }
 
-fn range(place: &StoredRange) -> std::ops::Range<usize> {
+pub(super) fn range(place: &StoredRange) -> std::ops::Range<usize> {
     place.offset as usize..(place.offset + place.len_bytes) as usize
 }
 
 /// The copy with that number; the last one if there are fewer.
-fn copy_of(extent: &OwnedExtent, copy: usize) -> &Arc<ExtentCopy> {
+pub(super) fn copy_of(extent: &OwnedExtent, copy: usize) -> &Arc<ExtentCopy> {
     let copies = extent.copies();
     &copies[copy.min(copies.len() - 1)]
 }
@@ -421,34 +487,143 @@ fn open_dictionary(
     Ok(Arc::new(opened.with_gate(calibration.dictionary_gate(ty))))
 }
 
-/// The tail's rows, its log with the position of the next record, the commits beyond the manifest's, and the damage, if any: then
-/// these are the rows that can still be read.
-type ReadTail = (Tail, TailLog, Vec<u64>, Option<String>);
+/// What a table's log says.
+struct ReadTail {
+    tail: Tail,
+    deletions: Deletions,
+    /// With the position of the next record.
+    log: TailLog,
+    /// Beyond the manifest's.
+    commits: Vec<u64>,
+    together: Vec<Together>,
+    before_last: Option<BeforeLast>,
+    is_last_acknowledged: bool,
+    /// What is wrong with it, if anything is: then tail and deletions are what can still be read.
+    damage: Option<String>,
+}
+
+impl ReadTail {
+    fn without_log(entry: &TableEntry, tail: Tail, deletions: Deletions) -> Self {
+        Self {
+            tail,
+            deletions,
+            log: TailLog::starting_at(entry.tail.first_sequence),
+            commits: Vec::new(),
+            together: Vec::new(),
+            before_last: None,
+            is_last_acknowledged: false,
+            damage: None,
+        }
+    }
+}
+
+/// A table's tail and deletions after some records.
+struct Replay<'a> {
+    entry: &'a TableEntry,
+    schema: SchemaRef,
+    /// The last commit that the manifest includes.
+    manifest_commit: u64,
+    tail: Tail,
+    deletions: Deletions,
+    together: Vec<Together>,
+    /// Tail and deletions before the last record, if it counts only with others.
+    before_last: Option<(Tail, Deletions)>,
+    /// Whether records before are missing: then positions in the tail mean nothing.
+    has_gap: bool,
+    /// Segments whose bitmap is lost.
+    lost: &'a BTreeSet<u32>,
+}
+
+impl Replay<'_> {
+    /// Does what a record says.
+    fn take(&mut self, logged: &Logged<'_>) -> Result<(), LogError> {
+        let Logged {
+            sequence, commit, ..
+        } = *logged;
+        let unfit = |what| LogError::Content { sequence, what };
+        let (participants, parts) =
+            tail::read_payload(logged.payload, logged.participants).map_err(unfit)?;
+        let is_together = !participants.is_empty();
+        let before = is_together.then(|| (self.tail.clone(), self.deletions.clone()));
+        let id = self.entry.id;
+        let names_itself =
+            |participant: &Participant| participant.table == id && participant.sequence == sequence;
+        if is_together && !participants.iter().any(names_itself) {
+            return Err(unfit("it is of a commit that does not name it".to_owned()));
+        }
+        let logged_bytes = logged.len_bytes / parts.len() as u64;
+        let tail_id = self.tail.segment_id;
+        for part in parts {
+            let deleted = match self.has_gap {
+                false => part.deleted,
+                true => part.deleted.in_segments(|segment| segment != tail_id),
+            };
+            self.deletions = deletions::replayed(
+                self.entry,
+                self.manifest_commit,
+                commit,
+                &self.deletions,
+                &self.tail,
+                &deleted,
+                self.lost,
+            )
+            .map_err(unfit)?;
+            self.tail = match part.rows {
+                [] => self.tail.logged(logged_bytes),
+                rows => {
+                    let pushed = self.push(rows, logged_bytes);
+                    pushed.map_err(|source| LogError::Rows { sequence, source })?
+                }
+            };
+        }
+        self.before_last = before;
+        if is_together {
+            self.together.push(Together {
+                sequence,
+                commit,
+                participants,
+            });
+        }
+        Ok(())
+    }
+
+    fn push(&self, rows: &[u8], logged_bytes: u64) -> Result<Tail, ArrowError> {
+        // In near memory, aligned for arrow.
+        let mut near = MutableBuffer::with_capacity(rows.len());
+        near.extend_from_slice(rows);
+        let rows = tail::decode(&self.schema, &Buffer::from(near))?;
+        if self.tail.rows() as usize + rows.num_rows() > SEGMENT_ROWS {
+            let why = format!("more than {SEGMENT_ROWS} rows in one tail");
+            return Err(ArrowError::IpcError(why));
+        }
+        self.tail.push(rows, logged_bytes)
+    }
+}
 
 impl Reading<'_> {
-    fn tail(&self, entry: &TableEntry) -> Result<ReadTail, DamageError> {
-        let schema = entry.spec.schema();
-        let mut tail = Tail::empty(entry.tail.segment_id);
+    fn tail(
+        &self,
+        entry: &TableEntry,
+        tail: Tail,
+        deletions: Deletions,
+        lost: &BTreeSet<u32>,
+    ) -> Result<ReadTail, DamageError> {
         let copies_of = |id| {
             let copies = extent(self.published, id).copies().iter();
             copies.map(|copy| &***copy).collect()
         };
-        let mut push = |sequence: u64, payload: &[u8], logged_bytes: u64| {
-            // In near memory, aligned for arrow.
-            let mut near = MutableBuffer::with_capacity(payload.len());
-            near.extend_from_slice(payload);
-            let rows = tail::decode(&schema, &Buffer::from(near));
-            let pushed = rows.and_then(|rows| {
-                if tail.rows() as usize + rows.num_rows() > SEGMENT_ROWS {
-                    let why = format!("more than {SEGMENT_ROWS} rows in one tail");
-                    return Err(ArrowError::IpcError(why));
-                }
-                tail.push(rows, logged_bytes)
-            });
-            tail = pushed.map_err(|source| LogError::Rows { sequence, source })?;
-            Ok(())
-        };
         let manifest = self.published.manifest();
+        let mut replay = Replay {
+            entry,
+            schema: entry.spec.schema(),
+            manifest_commit: manifest.commit,
+            tail,
+            deletions,
+            together: Vec::new(),
+            before_last: None,
+            has_gap: false,
+            lost,
+        };
         let named = Named {
             tail: &entry.tail,
             version: manifest.version,
@@ -459,7 +634,8 @@ impl Reading<'_> {
             end,
             repairs,
             commits,
-        } = match tail::replay(named, copies_of, &mut push) {
+            before_last,
+        } = match tail::replay(named, copies_of, |logged| replay.take(&logged)) {
             Ok(replayed) => replayed,
             Err(error @ LogError::Ahead { .. }) => return Err(error.into()),
             Err(error) => {
@@ -469,8 +645,9 @@ impl Reading<'_> {
                 };
                 let (later, all) = tail::later(&entry.tail, copies_of, from);
                 let (mut behind, first) = (0, entry.tail.first_sequence);
-                for (sequence, payload) in &later {
-                    behind += u64::from(push(*sequence, payload, payload.len() as u64).is_ok());
+                replay.has_gap = true;
+                for logged in later.values() {
+                    behind += u64::from(replay.take(logged).is_ok());
                 }
                 let before = from.saturating_sub(first).min(all);
                 let mut what = error.to_string();
@@ -482,8 +659,10 @@ impl Reading<'_> {
                         ", in {place}; of {all} records, {before} before it and {behind} behind it can be read"
                     );
                 }
-                let log = TailLog::starting_at(first);
-                return Ok((tail, log, Vec::new(), Some(what)));
+                return Ok(ReadTail {
+                    damage: Some(what),
+                    ..ReadTail::without_log(entry, replay.tail, replay.deletions)
+                });
             }
         };
         tail::repair(&repairs, |id| &**extent(self.published, id))?;
@@ -497,6 +676,20 @@ impl Reading<'_> {
         for copy in last.iter().flat_map(|extent| extent.copies()) {
             copy.pool().persist_log(copy.extent(), end.at)?;
         }
-        Ok((tail, TailLog::reopened(last, end)?, commits, None))
+        let before_last = replay.before_last.zip(before_last);
+        Ok(ReadTail {
+            is_last_acknowledged: end.acknowledges_last(entry.tail.reached),
+            log: TailLog::reopened(last, end)?,
+            tail: replay.tail,
+            deletions: replay.deletions,
+            commits,
+            together: replay.together,
+            before_last: before_last.map(|((tail, deletions), end)| BeforeLast {
+                tail,
+                deletions,
+                end,
+            }),
+            damage: None,
+        })
     }
 }

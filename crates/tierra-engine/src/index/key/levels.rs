@@ -2,7 +2,8 @@
 //! that holds them with a version's runs.
 //!
 //! Invariant: levels are immutable and shared between versions. Levels of similar size are merged, so a lookup probes
-//! logarithmically many. Levels and runs of a cell together have every row of its version.
+//! logarithmically many. Levels and runs of a cell together have every row of its version, and deleted rows beside them: whoever
+//! finds a row by its key asks the version whether it is deleted.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +12,7 @@ use tierra_interleave::{Cx, Mode};
 
 use super::hashed::rows_in;
 use super::run::{KeyRun, KeyRuns};
+use crate::deleted::Deletions;
 use crate::manifest::row_id::RowId;
 
 /// Larger levels are not merged: that would occupy the writer for too long.
@@ -34,16 +36,24 @@ pub(crate) struct KeyIndex {
 }
 
 impl KeyIndex {
-    /// The index with another level, for rows of these segments.
-    pub(crate) fn with_level(&self, level: HashIndex, mut segments: Vec<u32>) -> Self {
+    /// The index with another level, for rows of these segments. Merged levels forget rows that are deleted: a key that changes
+    /// often must not fill them.
+    pub(crate) fn with_level(
+        &self,
+        level: HashIndex,
+        mut segments: Vec<u32>,
+        deletions: &Deletions,
+    ) -> Self {
         let mut levels = self.levels.clone();
         let mut newest = level;
         while let Some(older) = levels.pop_if(|older| {
             let both = older.index.len() + newest.len();
             older.index.len() < LEVEL_RATIO * newest.len() && both <= MERGE_MOST_ENTRIES
         }) {
-            let mut merged = HashIndex::with_capacity(older.index.len() + newest.len());
-            let entries: Vec<_> = older.index.iter().chain(newest.iter()).collect();
+            let both = older.index.iter().chain(newest.iter());
+            let is_live = |(_, row): &(u64, u64)| !deletions.contains(RowId::from_number(*row));
+            let entries: Vec<_> = both.filter(is_live).collect();
+            let mut merged = HashIndex::with_capacity(entries.len());
             merged.insert_all(&entries);
             newest = merged;
             segments.extend(&older.segments);

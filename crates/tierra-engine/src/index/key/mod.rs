@@ -6,7 +6,8 @@
 //! Runs ([`run`]) list sealed rows and are stored. So opening a database only builds the levels ([`levels`]) of the tail's rows
 //! and of segments that have no run yet.
 //!
-//! Invariant: levels and runs of a version hold exactly that version's rows, and no two of them have equal keys. Both are
+//! Invariant: levels and runs of a version hold exactly the rows of its segments and its tail, deleted ones too. Of rows with equal
+//! keys at most one is not deleted. Both are
 //! immutable: a commit adds a level or a run to those of the previous version.
 
 mod columns;
@@ -20,4 +21,4 @@ pub(crate) use self::columns::KeyColumns;
 pub(crate) use self::hashed::rows_in;
 pub(crate) use self::levels::{KeyIndex, KeyIndexCell, Level};
 pub(crate) use self::loaded::{LoadedKeys, store_run};
-pub(crate) use self::run::{BuiltRun, Entry, KeyRun, MergeError, RunBuilder, merge};
+pub(crate) use self::run::{BuiltRun, Entry, KeyRun, MergeError, RunBuilder, merge, merge_without};

@@ -3,7 +3,7 @@
 //! Invariant: decoded entries are consistent: ids ascend, each segment has a chunk per column, and parts and runs cover existing
 //! segments, in the generations of the columns.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use tierra_column::POSTINGS_CHUNKS_MAX;
@@ -15,8 +15,8 @@ use super::{CHUNK_BYTES, EXTENT_BYTES, Extents, PLACE_BYTES, decode_placement, e
 use crate::manifest::SEGMENT_ROWS;
 use crate::manifest::codec::{Decoder, Encoder};
 use crate::manifest::{
-    ChunkPlace, DictionaryEntry, LogEntry, ManifestError, PartEntry, RunEntry, SegmentEntry,
-    StoredRange, TableEntry, TailEntry, TierEntry,
+    ChunkPlace, DeletedEntry, DictionaryEntry, LogEntry, ManifestError, PartEntry, RunEntry,
+    SegmentEntry, StoredRange, TableEntry, TailEntry, TierEntry,
 };
 use crate::spec::TableSpec;
 
@@ -46,8 +46,15 @@ pub(super) fn encode_table(out: &mut Encoder, table: &TableEntry) {
         for extent in &segment.extents {
             out.u64(extent.0);
         }
-        // Deleted rows.
-        out.none();
+        match table.deleted.get(&segment.id) {
+            None => out.u8(0),
+            Some(deleted) => {
+                out.u8(1);
+                out.u32(deleted.rows);
+                out.u64(deleted.commit);
+                encode_place(out, &deleted.place);
+            }
+        }
         out.count(segment.chunks.len());
         for (column, chunk) in segment.chunks.iter().enumerate() {
             out.u32(table.column_ids[column].0);
@@ -116,8 +123,10 @@ pub(super) fn decode_table(
         }
     }
     let mut segments: Vec<Arc<SegmentEntry>> = Vec::new();
+    let mut deleted = BTreeMap::new();
     for _ in 0..input.count(17 + spec.columns.len() * CHUNK_BYTES)? {
-        let segment = decode_segment(input, &spec, &columns, extents)?;
+        let (segment, of_segment) = decode_segment(input, &spec, &columns, extents)?;
+        deleted.extend(of_segment.map(|of_segment| (segment.id, of_segment)));
         let ascends = segments.last().is_none_or(|last| last.id < segment.id);
         if !ascends || segment.id >= next_segment_id {
             return Err(input.fault(format!("segment {} is out of order", segment.id)));
@@ -158,6 +167,7 @@ pub(super) fn decode_table(
         next_segment_id,
         dictionaries,
         segments,
+        deleted,
         parts,
         runs,
         tail,
@@ -169,13 +179,13 @@ fn decode_segment(
     spec: &TableSpec,
     columns: &ColumnPositions,
     known: &mut Extents,
-) -> Result<SegmentEntry, ManifestError> {
+) -> Result<(SegmentEntry, Option<DeletedEntry>), ManifestError> {
     let (id, rows) = (input.u32()?, input.u32()?);
     if rows == 0 || rows as usize > SEGMENT_ROWS {
         return Err(input.fault(format!("segment {id} claims {rows} rows")));
     }
     let extents = input.list(EXTENT_BYTES, |input| known.name(input))?;
-    input.none("deleted rows")?;
+    let deleted = decode_deleted(input, id, rows, known)?;
     let mut chunks = vec![None; spec.columns.len()];
     for _ in 0..input.count(CHUNK_BYTES)? {
         let column = columns.read(input)?;
@@ -201,12 +211,42 @@ fn decode_segment(
             ),
         });
     }
-    Ok(SegmentEntry {
+    let segment = SegmentEntry {
         id,
         rows,
         extents,
         chunks: chunks.into_iter().flatten().collect(),
-    })
+    };
+    Ok((segment, deleted))
+}
+
+/// The deleted rows of a segment, if it has any.
+fn decode_deleted(
+    input: &mut Decoder,
+    id: u32,
+    rows: u32,
+    extents: &mut Extents,
+) -> Result<Option<DeletedEntry>, ManifestError> {
+    match input.u8()? {
+        0 => return Ok(None),
+        1 => {}
+        other => {
+            let what = format!("deleted rows of segment {id} in form {other}");
+            return Err(ManifestError::Unknown { what });
+        }
+    }
+    let deleted = DeletedEntry {
+        rows: input.u32()?,
+        commit: input.counter()?,
+        place: decode_place(input, extents)?,
+    };
+    if deleted.rows == 0 || deleted.rows > rows {
+        let deleted = deleted.rows;
+        return Err(input.fault(format!(
+            "segment {id} has {rows} rows, of which {deleted} are deleted"
+        )));
+    }
+    Ok(Some(deleted))
 }
 
 /// A chunk of its column's type, with one replica.
@@ -335,7 +375,9 @@ fn decode_place(input: &mut Decoder, extents: &mut Extents) -> Result<StoredRang
         len_bytes: input.u64()?,
     };
     if !extents.fits(place.extent, place.offset, place.len_bytes) {
-        return Err(input.fault("a dictionary image lies outside its extent"));
+        return Err(
+            input.fault("a dictionary image, or a bitmap of deleted rows, lies outside its extent")
+        );
     }
     Ok(place)
 }

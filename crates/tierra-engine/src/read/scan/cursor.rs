@@ -297,9 +297,8 @@ impl ScanCursor {
                 end,
             } if self.needed.is_empty() && self.batch.ids.is_none() => {
                 let segment = &version.segments[segment];
-                self.batch.rows += (first..end)
-                    .map(|block| segment.block_rows(block))
-                    .sum::<usize>();
+                let stored = (first..end).map(|block| segment.block_rows(block));
+                self.batch.rows += stored.sum::<usize>() - deleted_in(version, segment, first);
             }
             Morsel::Blocks {
                 segment,
@@ -308,7 +307,9 @@ impl ScanCursor {
             } => {
                 let morsel = self.scan.first_morsels[segment] + first / MORSEL_BLOCKS;
                 let only_counted = self.batch.readers.is_empty() && self.batch.ids.is_none();
-                let is_answered = only_counted && self.conditions.is_answered(segment);
+                let is_answered = only_counted
+                    && self.conditions.is_answered(segment)
+                    && deleted_in(version, &version.segments[segment], first) == 0;
                 if let Some(left) = self.conditions.left(segment, morsel)
                     && (left == 0 || is_answered)
                 {
@@ -338,6 +339,10 @@ impl ScanCursor {
         let scan = self.scan.clone();
         let spec = scan.snapshot.table().spec();
         let mut mask = Mask::first(segment.block_rows(block));
+        let deleted = version.deletions.of(segment.id());
+        if let Some(deleted) = deleted.and_then(|deleted| deleted.block(block)) {
+            mask.and_not(deleted);
+        }
         if !self.conditions.narrow(&scan, at, block, &mut mask) {
             self.counting.skipped(self.needed.len());
             return Ok(());
@@ -460,7 +465,7 @@ impl ScanCursor {
         let batch = &version.tail.batches()[batch].rows;
         let scan = self.scan.clone();
         let spec = scan.snapshot.table().spec();
-        let mut selected: Option<BooleanBuffer> = None;
+        let mut selected = tail_rows_left(version, first_row as usize, &rows);
         self.counting.tail_rows(rows.len());
         for (place, condition) in self.conditions.iter().enumerate() {
             let values = batch.column(condition.column).slice(rows.start, rows.len());
@@ -530,6 +535,23 @@ impl ScanCursor {
         let batch = RecordBatch::try_new_with_options(self.scan.schema.clone(), columns, &options);
         batch.map_err(|source| arrow_error(self.scan.snapshot.table().spec(), source))
     }
+}
+
+/// Number of deleted rows of the morsel that begins with this block.
+fn deleted_in(version: &TableVersion, segment: &Segment, first: usize) -> usize {
+    let deleted = version.deletions.of(segment.id());
+    deleted.map_or(0, |deleted| deleted.count_in_page(first))
+}
+
+/// Which rows of a batch of the tail are not deleted; `None` if all are left. The batch begins with row `first` of the tail.
+fn tail_rows_left(
+    version: &TableVersion,
+    first: usize,
+    rows: &Range<usize>,
+) -> Option<BooleanBuffer> {
+    let deleted = version.deletions.of(version.tail.segment_id)?;
+    let is_left = |row| !deleted.contains(first + rows.start + row);
+    Some(BooleanBuffer::collect_bool(rows.len(), is_left))
 }
 
 /// Empty readers of a batch's columns.

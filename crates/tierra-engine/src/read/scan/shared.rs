@@ -7,11 +7,12 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use super::codes::{LaterCodes, SharedCodes};
 use super::spec::{IndexUse, ScanSpec, row_id_field};
+use crate::deleted::PAGE_BLOCKS;
 use crate::table::snapshot::Snapshot;
 
 /// Blocks of a morsel: 16,384 rows are enough to make the counter cheap, and few enough to keep eight threads busy on 100,000
-/// rows.
-pub(super) const MORSEL_BLOCKS: usize = 16;
+/// rows. Deleted rows are counted by morsel.
+pub(super) const MORSEL_BLOCKS: usize = PAGE_BLOCKS;
 
 /// A unit of work of one cursor.
 #[derive(Clone, Copy, Debug)]

@@ -77,6 +77,11 @@ impl LogEnd {
             given_up: 0,
         }
     }
+
+    /// Whether its mark, or a manifest that reached that record, shows that the last record was acknowledged.
+    pub(crate) fn acknowledges_last(&self, reached: u64) -> bool {
+        self.marked.max(reached) >= self.sequence
+    }
 }
 
 impl TailLog {
@@ -223,6 +228,40 @@ impl TailLog {
             ..self.end
         };
         Ok(())
+    }
+
+    /// Ends the log before its last record, which does not count: [`TailLog::cut`] removes it.
+    pub(crate) fn end_before(&mut self, before: LogEnd) {
+        self.end = LogEnd {
+            marked: self.end.marked.min(before.sequence),
+            given_up: self.end.sequence - before.sequence + self.end.given_up,
+            ..before
+        };
+    }
+
+    /// Where the log ends.
+    pub(crate) fn end(&self) -> LogEnd {
+        self.end
+    }
+
+    /// Durably removes the last record, which nobody was told of: the log ends at `before` again.
+    pub(crate) fn take_back(
+        &mut self,
+        method: &Method,
+        before: LogEnd,
+    ) -> Result<(), ReplicationError> {
+        debug_assert_eq!(before.sequence + 1, self.end.sequence);
+        let Some(Last { set, .. }) = &mut self.last else {
+            return Ok(());
+        };
+        let removed = set.write(method, before.at, &[0; LINE_BYTES]);
+        self.end = LogEnd {
+            marked: self.end.marked.min(before.sequence),
+            // It may still be there.
+            given_up: u64::from(removed.is_err()),
+            ..before
+        };
+        removed
     }
 
     /// Durably removes the records after the log's end, if these are given up. May be repeated.

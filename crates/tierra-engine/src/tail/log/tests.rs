@@ -6,15 +6,22 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringViewArray};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use tierra_memory::{Pool, PoolOptions};
 
 use crate::calibration::LOG_METHOD;
+use crate::deleted::row_ids::RowIds;
 use crate::error::LogError;
+use crate::manifest::row_id::RowId;
 use crate::manifest::{COUNTER_END, ExtentId, LogEntry, TailEntry};
 use crate::spec::replicas::TierId;
 use crate::storage::extent::Owner;
 use crate::storage::tiers::Tiers;
-use crate::tail::{Commit, LogRepair, Named, Record, TailLog, decode, encode, later, replay};
+use crate::tail::payload::encode;
+use crate::tail::{
+    Commit, LogRepair, Logged, Named, Participant, Record, TailLog, decode, later, read_payload,
+    replay,
+};
 
 const EPOCH: u64 = 7;
 const LOG_BYTES: u64 = 64 << 10;
@@ -42,7 +49,14 @@ fn rows(numbers: std::ops::Range<i32>) -> RecordBatch {
 }
 
 fn record(numbers: std::ops::Range<i32>) -> Record {
-    Record::new(numbers.len() as u32, |out| encode(&rows(numbers), out)).unwrap()
+    Record::of(&RowIds::default(), Some(&rows(numbers))).unwrap()
+}
+
+/// The rows of a record that only appends.
+fn rows_of(payload: &[u8]) -> Result<RecordBatch, ArrowError> {
+    let (participants, parts) = read_payload(payload, 0).map_err(ArrowError::IpcError)?;
+    assert!(participants.is_empty() && parts.len() == 1 && parts[0].deleted.is_empty());
+    decode(&schema(), &Buffer::from(parts[0].rows))
 }
 
 /// The version of the manifest that first named the log, which its first records follow.
@@ -112,9 +126,10 @@ fn read_copies(copies: &[&[u8]]) -> Result<(Vec<i32>, u64, Vec<LogRepair>), LogE
     let read = replay(
         named(&tail),
         |_| copies.to_vec(),
-        |sequence, payload, _| {
-            let batch = decode(&schema(), &Buffer::from(payload))
-                .map_err(|source| LogError::Rows { sequence, source })?;
+        |Logged {
+             sequence, payload, ..
+         }| {
+            let batch = rows_of(payload).map_err(|source| LogError::Rows { sequence, source })?;
             let number = numbers.len() as i32;
             assert_eq!(batch, rows(number * 10..number * 10 + 5 + number));
             numbers.push(number);
@@ -272,7 +287,7 @@ fn records_of_another_epoch_or_in_another_place_do_not_count() {
         replay(
             named(&tail),
             |_| vec![bytes],
-            |_, _, _| panic!("no record is of this epoch"),
+            |_| panic!("no record is of this epoch"),
         )
     };
     assert_eq!(older(&moved).unwrap().end.sequence, 100);
@@ -300,8 +315,9 @@ fn what_is_unknown_is_named() {
         read(&bytes).unwrap_err().to_string()
     };
     for (error, what) in [
-        (changed(4, 2), "format version 2"),
-        (changed(5, 1), "a transaction state"),
+        (changed(4, 3), "format version 3"),
+        (changed(5, 2), "a transaction state"),
+        (changed(5, 1), "participants of a transaction"),
         (changed(7, 1), "flags"),
         (changed(59, 1), "participants of a transaction"),
     ] {
@@ -368,7 +384,7 @@ fn a_manifest_knows_how_far_its_logs_went() {
             logs: vec![ENTRY],
             ..TailEntry::default()
         };
-        replay(named(&tail), |_| vec![bytes], |_, _, _| Ok(())).map(|read| read.end.sequence)
+        replay(named(&tail), |_| vec![bytes], |_| Ok(())).map(|read| read.end.sequence)
     };
     assert_eq!(read(&bytes, 110).unwrap(), 110);
     let mut zeros = bytes.clone();
@@ -419,7 +435,7 @@ fn records_are_chained_and_follow_a_manifest() {
         goes_back: true,
         ..named(&tail)
     };
-    let read = replay(back, |_| vec![&bytes[..]], |_, _, _| Ok(())).unwrap();
+    let read = replay(back, |_| vec![&bytes[..]], |_| Ok(())).unwrap();
     assert_eq!((read.end.sequence, read.end.given_up), (100, 10));
 }
 
@@ -437,18 +453,18 @@ fn whole_records_behind_a_damaged_one_are_found() {
     let (found, all) = later(&tail, |_| vec![&bytes[..]], 104);
     assert_eq!(all, 10);
     assert!(found.keys().copied().eq(105..110));
-    for (sequence, payload) in found {
+    for (sequence, logged) in found {
         let number = sequence as i32 - 100;
-        let batch = decode(&schema(), &Buffer::from(payload)).unwrap();
+        let batch = rows_of(logged.payload).unwrap();
         assert_eq!(batch, rows(number * 10..number * 10 + 5 + number));
     }
 }
 
-/// Records of format version 1 stay readable by every later writer's version. `TIERRA_BLESS=1` writes the file, for a new
+/// Records of format version 2 stay readable by every later writer's version. `TIERRA_BLESS=1` writes the file, for a new
 /// version.
 #[test]
 fn old_logs_stay_readable() {
-    let path = "tests/golden/tail-log-1.bin";
+    let path = "tests/golden/tail-log-2.bin";
     if std::env::var_os("TIERRA_BLESS").is_some() {
         let (bytes, starts) = log_bytes();
         std::fs::write(path, &bytes[..starts[10] + 64]).unwrap();
@@ -457,6 +473,76 @@ fn old_logs_stay_readable() {
         read(&std::fs::read(path).unwrap()).unwrap(),
         ((0..10).collect(), 110)
     );
+}
+
+#[test]
+fn a_record_has_the_parts_that_it_was_made_of() {
+    let deleted = [3, 7, 70_000].map(|row| RowId::new(5, row));
+    let deleted: RowIds = deleted.into_iter().collect();
+    let first = Record::of(&deleted, None).unwrap();
+    let second = Record::of(&RowIds::default(), Some(&rows(0..3))).unwrap();
+    let third = Record::of(&deleted, Some(&rows(5..6))).unwrap();
+    let participants = [(4, 17), (9, 0)];
+    let participants = participants.map(|(table, sequence)| Participant { table, sequence });
+    let all = [&first, &second, &third];
+    let joined = Record::together(&participants, all.into_iter());
+    assert_eq!(joined.rows(), 4);
+    let payload = joined.payload().to_vec();
+    let (found, parts) = read_payload(&payload, 2).unwrap();
+    assert_eq!(found, participants);
+    let expected = [
+        (deleted.clone(), None),
+        (RowIds::default(), Some(rows(0..3))),
+        (deleted, Some(rows(5..6))),
+    ];
+    assert_eq!(parts.len(), expected.len());
+    for (part, (deleted, rows)) in parts.iter().zip(expected) {
+        assert_eq!(part.deleted, deleted);
+        let found = (!part.rows.is_empty()).then(|| decode(&schema(), &Buffer::from(part.rows)));
+        assert_eq!(found.map(Result::unwrap), rows);
+    }
+    // No panic, whatever a payload says.
+    for len in 0..payload.len() {
+        let _ = read_payload(&payload[..len], 2);
+    }
+    for at in 0..payload.len() {
+        for value in [0, 1, 0x7f, 0xff] {
+            let mut forged = payload.clone();
+            forged[at] = value;
+            let _ = read_payload(&forged, 2);
+        }
+    }
+    assert!(read_payload(&payload, u32::MAX).is_err());
+    assert!(read_payload(&[], 0).is_err());
+}
+
+/// A record that is taken back is not found, whatever follows.
+#[test]
+fn a_record_that_is_taken_back_does_not_count() {
+    let commit = Commit {
+        number: COMMIT + 11,
+        follows: VERSION,
+    };
+    let (bytes, _, _) = logged(|log| {
+        let before = log.end();
+        log.append(&LOG_METHOD, &mut record(0..500), commit)
+            .unwrap();
+        log.take_back(&LOG_METHOD, before).unwrap();
+        assert_eq!(
+            (log.end().at, log.end().sequence),
+            (before.at, before.sequence)
+        );
+    });
+    assert_eq!(read(&bytes).unwrap(), ((0..10).collect(), 110));
+    let (bytes, _, _) = logged(|log| {
+        let before = log.end();
+        log.append(&LOG_METHOD, &mut record(0..500), commit)
+            .unwrap();
+        log.take_back(&LOG_METHOD, before).unwrap();
+        log.append(&LOG_METHOD, &mut record(100..115), commit)
+            .unwrap();
+    });
+    assert_eq!(read(&bytes).unwrap(), ((0..11).collect(), 111));
 }
 
 #[test]

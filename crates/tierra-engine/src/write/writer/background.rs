@@ -27,6 +27,8 @@ pub(super) enum Task {
     CopyIndexes(Arc<Table>),
     /// Builds a version's key index.
     Keys(Arc<Table>, Arc<TableVersion>),
+    /// Compacts segments of a table.
+    Compact(Arc<Table>),
     /// Signals that all earlier tasks are done.
     Answer(SyncSender<()>),
 }
@@ -34,7 +36,10 @@ pub(super) enum Task {
 impl Task {
     fn table(&self) -> Option<&Arc<Table>> {
         match self {
-            Task::Index(table) | Task::CopyIndexes(table) | Task::Keys(table, _) => Some(table),
+            Task::Index(table)
+            | Task::CopyIndexes(table)
+            | Task::Keys(table, _)
+            | Task::Compact(table) => Some(table),
             Task::Answer(_) => None,
         }
     }

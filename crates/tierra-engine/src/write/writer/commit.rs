@@ -1,89 +1,141 @@
-//! Commits segments: those of a load, or the one that a full tail becomes.
+//! Commits by a manifest: the segments of loads, the one that a full tail becomes, and bitmaps of the rows that are deleted.
 //!
-//! Invariant: one manifest carries everything: segments, dictionary images and the tail's new start. Before it nothing is
-//! visible, after it everything.
+//! Invariant: one manifest carries everything: segments, dictionary images, bitmaps and the tail's new start, of all tables that
+//! change. Before it nothing is visible, after it everything.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::state::Writer;
 use crate::dictionaries::published::Dictionaries;
-use crate::error::{LoadError, StorageError};
+use crate::error::{CommitError, StorageError, TableError};
 use crate::manifest::{TableEntry, TailEntry};
 use crate::segment::Segments;
 use crate::storage::extent::OwnedExtent;
 use crate::table::Table;
-use crate::table::requests::Load;
+use crate::table::requests::{BulkChange, BulkCommit};
 use crate::table::version::TableVersion;
 use crate::tail::{Tail, TailLog};
 use crate::write::column_source::Batches;
 use crate::write::encode::encode_segments;
 
 impl Writer {
-    /// Publishes a load. A failed load leaves no codes in the dictionaries.
-    pub(super) fn commit_load(&mut self, mut load: Load) -> Result<(), LoadError> {
-        let (table, pass) = (load.table.clone(), load.pass.take());
-        let committed = self.commit_rows(load);
-        if let (Err(_), Some(pass)) = (&committed, pass) {
-            pass.undo(|| table.dictionaries().reset(&table.current().dictionaries));
+    /// Commits changes by one manifest, and returns its number as a commit. If that fails, no codes stay in dictionaries.
+    pub(super) fn commit_bulk(&mut self, mut commit: BulkCommit) -> Result<u64, CommitError> {
+        let passes = commit.changes.iter_mut().map(|change| {
+            let pass = change.load.as_mut().and_then(|load| load.pass.take());
+            (change.table.clone(), pass)
+        });
+        let passes: Vec<_> = passes.collect();
+        let committed = self.commit_changes(commit);
+        if committed.is_err() {
+            for (table, pass) in passes {
+                if let Some(pass) = pass {
+                    pass.undo(|| table.dictionaries().reset(&table.current().dictionaries));
+                }
+            }
         }
         committed
     }
 
-    fn commit_rows(&mut self, load: Load) -> Result<(), LoadError> {
-        let Load {
+    fn commit_changes(&mut self, commit: BulkCommit) -> Result<u64, CommitError> {
+        for BulkChange { table, deleted, .. } in &commit.changes {
+            self.entry(table)?;
+            // A manifest has no bitmap of rows that are only in a log.
+            let tail = table.current().tail.segment_id;
+            if deleted.by_segment().any(|(segment, _)| segment == tail) {
+                self.seal(table)?;
+            }
+        }
+        let mut next = Vec::with_capacity(commit.changes.len());
+        for change in commit.changes {
+            next.push(self.bulk_version(change)?);
+        }
+        let entries = next.iter_mut().map(|next| std::mem::take(&mut next.stored));
+        let (entries, fresh): (Vec<_>, Vec<_>) =
+            entries.map(|stored| (stored.entry, stored.fresh)).unzip();
+        let manifest = self.published.with_tables(entries.into_iter().flatten());
+        self.publish(manifest, fresh.concat())?;
+        let begun = next.iter().filter(|next| self.is_begun(&next.table));
+        let begun: Vec<_> = begun
+            .map(|next| (next.table.clone(), next.first_sequence))
+            .collect();
+        let changed = next
+            .iter()
+            .map(|next| (next.table.clone(), next.added.clone()));
+        let changed: Vec<_> = changed.collect();
+        self.catalog.publish_together(|| {
+            for next in next {
+                next.table.publish(next.version);
+            }
+        });
+        for (table, first_sequence) in begun {
+            self.show(&table, TailLog::starting_at(first_sequence));
+        }
+        for (table, added) in changed {
+            table.ask_for_indexes();
+            table.ask_for_near_copies(added);
+            table.ask_for_index_copies();
+        }
+        Ok(self.commit)
+    }
+
+    /// A table after a change that a manifest commits, and what that names.
+    fn bulk_version(&mut self, change: BulkChange) -> Result<NextVersion, CommitError> {
+        let BulkChange {
             table,
-            segments,
-            keys,
-            pass: _,
-        } = load;
+            deleted,
+            load,
+        } = change;
         let mut entry = TableEntry::clone(&*self.entry(&table)?);
         let current = table.current();
+        let left = current.without(&table, &deleted)?;
+        let (segments, keys) = load.map_or((Vec::new(), None), |load| (load.segments, load.keys));
         let joined = match (table.key(), keys) {
-            (Some(key), Some(loaded)) => Some(key.join(&table, &current, loaded)?),
+            (Some(key), Some(loaded)) => Some(key.join(&table, &left, loaded)?),
             _ => None,
         };
         let run = joined.as_ref().and_then(|joined| joined.run.as_ref());
         entry.runs.extend(run.map(|run| run.entry().clone()));
         let run = run.map(|run| run.extent().clone());
-        let added: Vec<_> = segments
-            .into_iter()
-            .map(|encoded| encoded.segment)
-            .collect();
-        let ids: Vec<u32> = added.iter().map(|segment| segment.id()).collect();
+        let added = segments.into_iter().map(|encoded| encoded.segment);
+        let added: Vec<_> = added.collect();
+        let ids = added.iter().map(|segment| segment.id()).collect();
         let segments = current.segments.with(added);
         let before = &current.dictionaries;
-        let dictionaries = self.commit_segments(&table, &mut entry, &segments, before, run)?;
-        table.publish(TableVersion {
+        let (dictionaries, mut fresh) =
+            self.name_segments(&table, &mut entry, &segments, before)?;
+        fresh.extend(run);
+        fresh.extend(self.store_deletions(&mut entry, &left.deletions)?);
+        let version = TableVersion {
             segments,
             dictionaries,
             keys: joined.map_or_else(|| current.keys.next(None), |joined| joined.cell),
-            ..current.next()
-        });
-        if self.is_begun(&table) {
-            self.show(&table, TailLog::starting_at(entry.tail.first_sequence));
-        }
-        table.ask_for_indexes();
-        table.ask_for_near_copies(ids);
-        table.ask_for_index_copies();
-        Ok(())
+            ..left
+        };
+        Ok(NextVersion {
+            table,
+            version,
+            added: ids,
+            first_sequence: entry.tail.first_sequence,
+            stored: Stored {
+                entry: Some(entry),
+                fresh,
+            },
+        })
     }
 
-    /// Seals the tail into a segment. Its rows keep their ids.
+    /// Seals the tail into a segment, and stores what its log says of deleted rows. Rows keep their ids.
     pub(super) fn seal(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
         let mut entry = TableEntry::clone(&*self.entry(table)?);
         let current = table.current();
-        if current.tail.rows() == 0 {
+        if current.tail.bytes() == 0 {
             return Ok(());
         }
         // Codes that are given out below must not be forgotten before they are published.
         let _pass = table.load_merge_lock().enter_seal();
-        let batches: Vec<_> = current
-            .tail
-            .batches()
-            .iter()
-            .map(|batch| batch.rows.clone())
-            .collect();
+        let batches = current.tail.batches().iter();
+        let batches: Vec<_> = batches.map(|batch| batch.rows.clone()).collect();
         let id = current.tail.segment_id;
         let sealed = encode_segments(
             table,
@@ -97,18 +149,23 @@ impl Writer {
             .get(&table.id())
             .ok_or(StorageError::Closed)?
             .next_sequence();
-        let segment_id = table.new_segment_id()?;
+        let segment_id = match sealed.is_empty() {
+            true => id,
+            false => table.new_segment_id()?,
+        };
         entry.tail = TailEntry {
             segment_id,
             first_sequence: sequence,
             reached: sequence,
             logs: Vec::new(),
         };
-        let segments = current
-            .segments
-            .with(sealed.into_iter().map(|sealed| sealed.segment));
+        let sealed = sealed.into_iter().map(|sealed| sealed.segment);
+        let segments = current.segments.with(sealed);
         let before = &current.dictionaries;
-        let dictionaries = self.commit_segments(table, &mut entry, &segments, before, None)?;
+        let (dictionaries, mut fresh) = self.name_segments(table, &mut entry, &segments, before)?;
+        fresh.extend(self.store_deletions(&mut entry, &current.deletions)?);
+        let next = self.published.with_table(entry);
+        self.publish(next, fresh)?;
         self.restart_log(table, sequence);
         table.publish(TableVersion {
             segments,
@@ -122,16 +179,58 @@ impl Writer {
         Ok(())
     }
 
-    /// Publishes a manifest that gives the table `segments`, images of all dictionary values that they use, and, if given, a run
-    /// of their keys. Returns the current dictionaries.
-    fn commit_segments(
-        &mut self,
+    /// Removes all rows of tables by one publication. Returns their number.
+    pub(super) fn truncate(&mut self, tables: &[Arc<Table>]) -> Result<u64, TableError> {
+        let (mut rows, mut entries, mut next) = (0, Vec::new(), Vec::new());
+        for table in tables {
+            let mut entry = TableEntry::clone(&*self.entry(table)?);
+            if self.is_begun(table) {
+                continue;
+            }
+            let log = self.logs.get(&table.id()).ok_or(StorageError::Closed)?;
+            let (segment_id, sequence) = (table.new_segment_id()?, log.next_sequence());
+            entry.tail = TailEntry {
+                segment_id,
+                first_sequence: sequence,
+                reached: sequence,
+                logs: Vec::new(),
+            };
+            entry.next_segment_id = table.next_segment_id();
+            entry.segments.clear();
+            entry.deleted.clear();
+            entry.parts.clear();
+            entry.runs.clear();
+            entry.dictionaries.fill(None);
+            entries.push(entry);
+            rows += table.current().rows();
+            let columns = table.spec().columns.len();
+            let version = TableVersion::without_rows(columns, segment_id);
+            next.push((table, version, sequence));
+        }
+        let manifest = self.published.with_tables(entries);
+        self.publish(manifest, Vec::new())?;
+        for (table, version, sequence) in &next {
+            table.dictionaries().reset(&version.dictionaries);
+            self.restart_log(table, *sequence);
+        }
+        self.catalog.publish_together(|| {
+            for (table, version, _) in next {
+                table.publish(version);
+            }
+        });
+        self.give_back_space();
+        Ok(rows)
+    }
+
+    /// Gives the table's entry `segments`, and images of all dictionary values that they use. Returns the current dictionaries,
+    /// and the extents that the entry names newly.
+    pub(super) fn name_segments(
+        &self,
         table: &Arc<Table>,
         entry: &mut TableEntry,
         segments: &Segments,
         before: &Dictionaries,
-        run: Option<Arc<OwnedExtent>>,
-    ) -> Result<Dictionaries, StorageError> {
+    ) -> Result<(Dictionaries, Vec<Arc<OwnedExtent>>), StorageError> {
         let images = table.dictionaries().images(&self.storage, entry, before)?;
         let known: Vec<u32> = entry.segments.iter().map(|segment| segment.id).collect();
         let new = segments
@@ -141,15 +240,36 @@ impl Writer {
             .flat_map(|segment| segment.extents().iter().flatten().cloned())
             .collect();
         fresh.extend(images.extents);
-        fresh.extend(run);
         entry.segments = segments
             .iter()
             .map(|segment| segment.entry().clone())
             .collect();
         entry.dictionaries = images.entries;
         entry.next_segment_id = table.next_segment_id();
-        let next = self.published.with_table(entry.clone());
-        self.publish(next, fresh)?;
-        Ok(images.dictionaries)
+        Ok((images.dictionaries, fresh))
     }
+
+    /// Forgets the log of a tail that has none any more: the next record starts a new one.
+    fn restart_log(&mut self, table: &Arc<Table>, sequence: u64) {
+        self.logs.insert(table.id(), TailLog::starting_at(sequence));
+    }
+}
+
+/// A table after a change that a manifest commits.
+struct NextVersion {
+    table: Arc<Table>,
+    version: TableVersion,
+    /// Ids of new segments.
+    added: Vec<u32>,
+    /// Of its log.
+    first_sequence: u64,
+    stored: Stored,
+}
+
+/// What the manifest names of it.
+#[derive(Default)]
+struct Stored {
+    entry: Option<TableEntry>,
+    /// Extents that no manifest names yet.
+    fresh: Vec<Arc<OwnedExtent>>,
 }

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use super::group::GROUP_COMMITS_MOST;
 use super::state::Writer;
 use crate::manifest::{Manifest, TableEntry};
-use crate::table::requests::Request;
+use crate::table::requests::{Commit, Request};
 
 /// Time after a record until its log is marked, if no later record marks it.
 const IDLE_BEFORE_MARKS: Duration = Duration::from_secs(1);
@@ -22,6 +23,9 @@ const IDLE_BEFORE_MARKS: Duration = Duration::from_secs(1);
 impl Writer {
     /// Waits for a request, and marks logs meanwhile. `None` when no sender is left.
     pub(super) fn next_request(&mut self, requests: &Receiver<Request>) -> Option<Request> {
+        if let Some(request) = self.put_back.take() {
+            return Some(request);
+        }
         loop {
             let Some(idle_marks_at) = self.idle_marks_at else {
                 return requests.recv().ok();
@@ -37,6 +41,26 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
+    }
+
+    /// A commit, and those that wait behind it.
+    pub(super) fn with_waiting(
+        &mut self,
+        commit: Commit,
+        requests: &Receiver<Request>,
+    ) -> Vec<Commit> {
+        let mut commits = vec![commit];
+        while commits.len() < GROUP_COMMITS_MOST {
+            match requests.try_recv() {
+                Ok(Request::Commit(commit)) => commits.push(commit),
+                Ok(other) => {
+                    self.put_back = Some(other);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        commits
     }
 
     /// Notes that a log has an unmarked record.

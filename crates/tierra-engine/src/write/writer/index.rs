@@ -41,15 +41,21 @@ impl Writer {
             && let Some(task) = self.background.next()
         {
             let job = match task {
-                Task::Index(_) if !self.storage.is_settled() => None,
+                Task::Index(_) | Task::Compact(_) if !self.storage.is_settled() => None,
                 Task::Index(table) => self.next_run(table).or_else(|| self.next_part(table)),
                 Task::CopyIndexes(table) => self.copies_of(table),
                 Task::Keys(table, version) => Job::of_keys(table, version),
+                Task::Compact(table) => self.next_compaction(table),
                 Task::Answer(_) => None,
             };
             let Some(job) = job else {
-                if let Some(Task::Answer(reply)) = self.background.pop() {
-                    let _ = reply.send(());
+                match self.background.pop() {
+                    Some(Task::Answer(reply)) => {
+                        let _ = reply.send(());
+                    }
+                    // Segments are compacted once their keys are in runs.
+                    Some(Task::Index(table)) => self.background.push_front(Task::Compact(table)),
+                    _ => {}
                 }
                 continue;
             };
@@ -128,7 +134,9 @@ impl Writer {
                         column: table.spec().columns[*column].name.clone(),
                         source: PostingsError::Thread { why },
                     }),
-                    Made::Copies { .. } | Made::Keys(_) | Made::Run(_) => Ok(()),
+                    Made::Copies { .. } | Made::Keys(_) | Made::Run(_) | Made::Compacted(_) => {
+                        Ok(())
+                    }
                 };
                 if let Err(error) = built {
                     self.note_failure(table, *column, dictionary.generation(), error);
@@ -137,7 +145,12 @@ impl Writer {
             Work::Run(step) => match made {
                 Made::Run(run) => self.publish_run(table, step, run),
                 Made::Nothing { why } => self.publish_run(table, step, Err(no_thread(why))),
-                Made::Part(_) | Made::Copies { .. } | Made::Keys(_) => {}
+                Made::Part(_) | Made::Copies { .. } | Made::Keys(_) | Made::Compacted(_) => {}
+            },
+            Work::Compact(step) => match made {
+                Made::Compacted(made) => self.publish_compaction(table, step, made),
+                Made::Nothing { why } => self.publish_compaction(table, step, Err(no_thread(why))),
+                Made::Part(_) | Made::Copies { .. } | Made::Keys(_) | Made::Run(_) => {}
             },
             Work::Keys { .. } => {
                 self.background.pop();
@@ -164,13 +177,15 @@ impl Writer {
         }
     }
 
-    /// Whether a new part has the current codes of its column, and its copies in the column's current tiers; if not, it is built
-    /// again.
+    /// Whether a new part covers segments that are still there, has the current codes of its column, and its copies in the
+    /// column's current tiers; if not, it is built again.
     fn is_of_now(&self, table: &Table, part: &InvertedPart, tier_ids: &[TierId]) -> bool {
         let (current, tiers) = (table.current(), self.storage.tiers());
         let now = current.dictionary(part.column());
         let mut copies = part.extent().copies().iter();
-        now.is_some_and(|now| now.generation() == part.entry().generation)
+        let mut covered = part.entry().segments.iter();
+        covered.all(|id| current.segments.get(*id).is_some())
+            && now.is_some_and(|now| now.generation() == part.entry().generation)
             && table.placement().of_column(part.column()) == tier_ids
             && copies.all(|copy| tiers.get(copy.tier()).is_some())
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tierra_column::{Dictionary, FormatError, POSTINGS_CHUNKS_MAX, PostingsError, PostingsPlan};
 
+use super::compact_step::{CompactStep, Compacted};
 use super::run_step::{RunError, RunStep};
 use crate::error::{DamageError, StorageError};
 use crate::index::inverted::InvertedPart;
@@ -53,6 +54,8 @@ pub(super) enum Work {
     Copy { indexes: Vec<ObjectName> },
     /// Builds the near part of a version's key index.
     Keys { version: Arc<TableVersion> },
+    /// Makes one segment of the rows that are left in others.
+    Compact(CompactStep),
 }
 
 /// A job that is over.
@@ -72,6 +75,7 @@ pub(super) enum Made {
     },
     /// The version has its key index now, or the reason why not.
     Keys(Result<(), StorageError>),
+    Compacted(Result<Compacted, RunError>),
     /// The thread could not be started, or ended early.
     Nothing {
         why: String,
@@ -97,6 +101,7 @@ impl Job {
                 Made::Part(built.unwrap_or_else(|error| Err(error.into())))
             }
             Work::Run(step) => Made::Run(step.run(storage, table)),
+            Work::Compact(step) => Made::Compacted(step.run(storage, table)),
             Work::Copy { indexes } => copy_near(storage, table, indexes),
             Work::Keys { version } => {
                 let key = table.key();

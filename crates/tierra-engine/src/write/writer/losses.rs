@@ -12,12 +12,12 @@ use super::state::Writer;
 use crate::dictionaries::ImageExtent;
 use crate::error::StorageError;
 use crate::integrity::repair;
-use crate::manifest::TableEntry;
+use crate::manifest::{ExtentId, TableEntry};
 use crate::storage::Storage;
 use crate::storage::extent::{ExtentCopy, OwnedExtent};
 use crate::storage::faults::FaultKind;
 use crate::table::Table;
-use crate::tail::{self, Named};
+use crate::tail::{self, Named, TailLog};
 
 /// Retries of a publication after pages that it needs were lost.
 pub(super) const PUBLISH_TRIES_MOST: usize = 4;
@@ -133,7 +133,7 @@ impl Writer {
             commit: manifest.commit,
             goes_back: false,
         };
-        let read = tail::replay(named, copies_of, |_, _, _| Ok(()));
+        let read = tail::replay(named, copies_of, |_| Ok(()));
         let read = read.ok().filter(|read| read.end.sequence == next_sequence);
         let repairs = read.as_ref().map_or(&[][..], |read| &read.repairs);
         for tail::LogRepair {
@@ -211,11 +211,13 @@ impl Writer {
         if self.is_begun(table) {
             return Ok(());
         }
+        // Otherwise a record that does not count might seem to, once its fellows are gone.
+        self.cut_logs()?;
         let entry = self.entry(table)?;
         let logs = entry.tail.logs.iter();
         let held = logs.filter_map(|log| self.published.extent(log.extent));
         let held: Vec<_> = held.cloned().collect();
-        match table.current().tail.rows() {
+        match table.current().tail.bytes() {
             0 => self.leave_empty_log(table, &entry)?,
             _ => self.seal(table)?,
         }
@@ -223,7 +225,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes new images of dictionaries that lost a part in all copies.
+    /// Writes new images of dictionaries, and bitmaps of deleted rows, that lost a part in all copies.
     fn replace_lost_images(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
         if table.check_complete().is_err() || self.is_begun(table) {
             return Ok(());
@@ -243,15 +245,28 @@ impl Writer {
                 left.extend(lost);
             }
         }
+        let is_held = |extent| self.published.extent(extent);
+        let bitmaps = entry.deleted.values();
+        let bitmaps = bitmaps.filter_map(|bitmap| is_held(bitmap.place.extent));
+        let lost: Vec<_> = bitmaps
+            .filter(|extent| !is_there(extent))
+            .cloned()
+            .collect();
+        let is_lost = |id: ExtentId| lost.iter().any(|extent| extent.id() == id);
+        entry
+            .deleted
+            .retain(|_, bitmap| !is_lost(bitmap.place.extent));
+        left.extend(lost);
         if left.is_empty() {
             return Ok(());
         }
-        let fresh = images.write(
+        let mut fresh = images.write(
             &self.storage,
             entry.id,
             &entry.placement,
             &mut entry.dictionaries,
         )?;
+        fresh.extend(self.store_deletions(&mut entry, &current.deletions)?);
         let next = self.published.with_table(entry);
         self.publish(next, fresh)?;
         left.iter().for_each(note_replaced);
@@ -271,7 +286,7 @@ impl Writer {
         entry.tail.reached = sequence;
         let next = self.published.with_table(entry);
         self.publish(next, Vec::new())?;
-        self.restart_log(table, sequence);
+        self.logs.insert(table.id(), TailLog::starting_at(sequence));
         Ok(())
     }
 }

@@ -3,14 +3,18 @@
 //! Invariant: all durable state changes here and only here. So there is always exactly one newest manifest, and the effect of
 //! every answered request is in it, or in a log that it names.
 
-mod append;
 mod background;
 mod commit;
+mod compact;
+mod compact_step;
+mod deleted;
 mod failed_builds;
 mod go_back;
+mod group;
 mod idle_marks;
 mod index;
 mod jobs;
+mod logs;
 mod losses;
 mod merge;
 mod near;
@@ -43,11 +47,16 @@ impl Writer {
         work: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
         self.begin_writing()?;
-        work(self).map_err(|error| match self.has_failed_device() {
+        work(self).map_err(|error| self.outcome(error))
+    }
+
+    /// The error of a write, which says if its outcome is unknown.
+    fn outcome<E: Outcome>(&mut self, error: E) -> E {
+        match self.has_failed_device() {
             // Later writes are rejected before anything is stored.
             true if !std::mem::replace(&mut self.has_told_failure, true) => error.unknown(),
             _ => error,
-        })
+        }
     }
 
     /// Serves requests until asked to close, or until no sender is left.
@@ -72,15 +81,29 @@ impl Writer {
                 Request::Drop { names, reply } => {
                     let _ = reply.send(self.writing(|this| this.drop_tables(&names)));
                 }
-                Request::Append(append) => {
-                    let (table, reply) = (append.table.clone(), append.reply.clone());
-                    let _ = reply.send(self.writing(|this| this.append(append)));
-                    self.merge_if_due(&table);
+                Request::Commit(commit) => {
+                    let commits = self.with_waiting(commit, requests);
+                    self.commit_all(commits);
                 }
-                Request::Load { load, reply } => {
-                    let table = load.table.clone();
-                    let _ = reply.send(self.writing(|this| this.commit_load(load)));
-                    self.merge_if_due(&table);
+                Request::Bulk { commit, reply } => {
+                    let changed = commit.changes.iter();
+                    let changed =
+                        changed.map(|change| (change.table.clone(), change.deleted.clone()));
+                    let changed: Vec<_> = changed.collect();
+                    let _ = reply.send(self.writing(|this| this.commit_bulk(commit)));
+                    for (table, deleted) in changed {
+                        self.merge_if_due(&table);
+                        self.compact_if_worn(&table, &deleted);
+                    }
+                }
+                Request::Truncate {
+                    tables,
+                    passes,
+                    reply,
+                } => {
+                    let truncated = self.writing(|this| this.truncate(&tables));
+                    drop(passes);
+                    let _ = reply.send(truncated);
                 }
                 Request::Seal { table, reply } => {
                     let _ = reply.send(self.writing(|this| this.seal(&table)));

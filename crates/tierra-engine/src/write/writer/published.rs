@@ -63,11 +63,18 @@ impl Published {
 
     /// The newest manifest with a new entry for a table, which may be a new table.
     pub(crate) fn with_table(&self, entry: TableEntry) -> Manifest {
+        self.with_tables([entry])
+    }
+
+    /// The newest manifest with new entries for tables, which may be new tables.
+    pub(crate) fn with_tables(&self, entries: impl IntoIterator<Item = TableEntry>) -> Manifest {
         let mut next = self.manifest.clone();
-        next.next_table_id = next.next_table_id.max(entry.id + 1);
-        match next.tables.iter_mut().find(|table| table.id == entry.id) {
-            Some(slot) => *slot = Arc::new(entry),
-            None => next.tables.push(Arc::new(entry)),
+        for entry in entries {
+            next.next_table_id = next.next_table_id.max(entry.id + 1);
+            match next.tables.iter_mut().find(|table| table.id == entry.id) {
+                Some(slot) => *slot = Arc::new(entry),
+                None => next.tables.push(Arc::new(entry)),
+            }
         }
         next
     }

@@ -374,6 +374,9 @@ fn desired_placements(entry: &TableEntry, placement: &ReplicaPlacement) -> Vec<D
     for run in &entry.runs {
         desire(run.extent, placement.of_column(entry.spec.primary_key[0]));
     }
+    for deleted in entry.deleted.values() {
+        desire(deleted.place.extent, &everywhere);
+    }
     for log in &entry.tail.logs {
         desire(log.extent, &everywhere);
     }

@@ -50,7 +50,7 @@ impl Writer {
     ) {
         let name = &table.spec().name;
         let published = match made {
-            // The placement has changed: the run is made again.
+            // The placement has changed, or segments are gone: the run is made again.
             Ok(run) if !self.lies_at_home(table, &run, step) => Ok(()),
             Ok(run) => self.name_run(table, step, &run),
             Err(RunError::Damaged(run, error)) => {
@@ -79,7 +79,10 @@ impl Writer {
     fn lies_at_home(&self, table: &Table, run: &KeyRun, step: &RunStep) -> bool {
         let tiers = self.storage.tiers();
         let mut copies = run.extent().copies().iter();
-        table.key_tiers() == step.tier_ids && copies.all(|copy| tiers.get(copy.tier()).is_some())
+        let (current, mut covered) = (table.current(), run.entry().segments.iter());
+        covered.all(|id| current.segments.get(*id).is_some())
+            && table.key_tiers() == step.tier_ids
+            && copies.all(|copy| tiers.get(copy.tier()).is_some())
     }
 
     fn name_run(

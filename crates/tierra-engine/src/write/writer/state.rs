@@ -12,7 +12,7 @@ use super::published::Published;
 use crate::storage::Storage;
 use crate::storage::extent::ExtentCopy;
 use crate::table::catalog::Catalog;
-use crate::table::requests::Requests;
+use crate::table::requests::{Request, Requests};
 use crate::tail::TailLog;
 
 /// The state of the thread.
@@ -34,6 +34,10 @@ pub(crate) struct Writer {
     pub(super) background: Background,
     /// Space that is free with the next publication.
     pub(super) superseded: Vec<Arc<ExtentCopy>>,
+    /// A request that was taken from the queue too early, and comes next.
+    pub(super) put_back: Option<Request>,
+    /// Whether logs have records behind their ends that must be gone before anything else is written.
+    pub(super) must_cut_logs: bool,
     /// Whether a caller was told that the outcome of a write is unknown because the last device failed.
     pub(super) has_told_failure: bool,
 }
@@ -59,8 +63,11 @@ impl Writer {
             failed_builds: FailedBuilds::default(),
             background: Background::default(),
             superseded: Vec::new(),
+            put_back: None,
+            must_cut_logs: false,
             has_told_failure: false,
         };
+        writer.must_cut_logs = writer.logs.values().any(|log| log.given_up() > 0);
         // A killed process leaves its last records unmarked.
         if writer.logs.values().any(TailLog::has_unmarked) {
             writer.schedule_idle_marks();

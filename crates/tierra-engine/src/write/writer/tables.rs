@@ -1,5 +1,6 @@
 //! Creating, showing and dropping tables.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::state::Writer;
@@ -124,6 +125,7 @@ fn entry_of(table: &Table) -> TableEntry {
         next_segment_id: table.next_segment_id(),
         dictionaries: vec![None; spec.columns.len()],
         segments: Vec::new(),
+        deleted: BTreeMap::new(),
         parts: Vec::new(),
         runs: Vec::new(),
         tail: TailEntry::default(),

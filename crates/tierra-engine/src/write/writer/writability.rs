@@ -42,6 +42,11 @@ impl Writer {
         }
         let is_adopted = self.storage.home().file().former.is_some();
         let waits = unsettled.goes_on_without && !is_adopted;
+        if !waits && let Err(error) = self.cut_logs() {
+            // The first write tries again.
+            tracing::warn!(%error, "the ends of logs could not be cleared");
+            return Ok(());
+        }
         if waits {
             self.storage.is_settled.store(false, Ordering::Release);
         } else if unsettled.is_behind {
@@ -141,6 +146,7 @@ impl Writer {
     /// Must be called before every write. Fails if the database cannot be written, and marks missing tiers as outdated.
     pub(super) fn begin_writing(&mut self) -> Result<(), StorageError> {
         self.storage.check_writable()?;
+        self.cut_logs()?;
         if self.storage.is_settled() {
             return Ok(());
         }
@@ -154,6 +160,17 @@ impl Writer {
             table.ask_to_heal();
             table.ask_for_indexes();
             table.ask_for_index_copies();
+        }
+        Ok(())
+    }
+
+    /// Removes records that do not count from the ends of logs, durably.
+    pub(super) fn cut_logs(&mut self) -> Result<(), StorageError> {
+        if self.must_cut_logs {
+            for log in self.logs.values_mut() {
+                log.cut(&self.storage.log_method)?;
+            }
+            self.must_cut_logs = false;
         }
         Ok(())
     }

@@ -67,6 +67,16 @@ pub(crate) fn merge(
     sorted: &[Entry],
     stop: &AtomicBool,
 ) -> Result<BuiltRun, MergeError> {
+    merge_without(runs, sorted, |_| false, stop)
+}
+
+/// As [`merge`], without the entries of rows of which `goes` says that they go.
+pub(crate) fn merge_without(
+    runs: &[Arc<KeyRun>],
+    sorted: &[Entry],
+    goes: impl Fn(u64) -> bool,
+    stop: &AtomicBool,
+) -> Result<BuiltRun, MergeError> {
     debug_assert!(sorted.is_sorted());
     let mut sources = vec![Source {
         entries: Cow::Borrowed(sorted),
@@ -107,7 +117,9 @@ pub(crate) fn merge(
             if until.is_some_and(|until| until < (normalized_key, row)) {
                 break;
             }
-            builder.push(normalized_key, row);
+            if !goes(row) {
+                builder.push(normalized_key, row);
+            }
             source.advance(stop)?;
         }
     }

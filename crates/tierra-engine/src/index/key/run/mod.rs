@@ -39,7 +39,7 @@ use crate::storage::extent::{ExtentCopy, OwnedExtent};
 
 pub(crate) use self::build::{BuiltRun, RunBuilder};
 pub(crate) use self::layout::Entry;
-pub(crate) use self::merge::{MergeError, merge};
+pub(crate) use self::merge::{MergeError, merge, merge_without};
 
 use self::layout::{Directory, LEAF_BYTES, corrupt, leaves_at};
 use self::search::{Leaves, Sought};

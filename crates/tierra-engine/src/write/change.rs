@@ -1,0 +1,178 @@
+//! What a commit does: rows that go and rows that come, of any number of tables, all of them or none.
+//!
+//! Few rows take the way through the tables' logs, together with those of other commits that wait ([`Request::Commit`]). Many
+//! become segments at once, and one manifest commits them with the bitmaps of the deleted rows ([`Request::Bulk`]).
+//!
+//! Invariant: everything slow is done here, on the caller's thread: rows are checked, encoded and written before the writer is
+//! asked.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+
+use crate::deleted::row_ids::RowIds;
+use crate::error::{CommitError, InputError};
+use crate::slice_bytes::slice_bytes;
+use crate::table::Table;
+use crate::table::requests::{
+    BulkChange, BulkCommit, Commit, Request, Requests, TableChange, TailRows,
+};
+use crate::table::snapshot::Snapshot;
+use crate::tail::Record;
+
+/// Larger sets of deleted rows are stored as bitmaps at once.
+const LOGGED_DELETED_BYTES_MOST: usize = 1 << 20;
+
+/// What a commit does to one table. An UPDATE deletes rows and appends others.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// In which the deleted rows were seen. Its table is the one that changes.
+    pub snapshot: Snapshot,
+    /// Rows of the snapshot that go.
+    pub deleted: RowIds,
+    /// Rows that come, as [`Table::append`] takes them.
+    pub appended: Vec<RecordBatch>,
+}
+
+/// A commit that succeeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// Its number. Later commits have greater ones; commits that waited at the same time share one. 0 if there was nothing to do.
+    pub number: u64,
+    /// Rows deleted, in all tables.
+    pub deleted: u64,
+    /// Rows appended, in all tables.
+    pub appended: u64,
+}
+
+/// A change whose rows were checked.
+struct Accepted {
+    table: Arc<Table>,
+    deleted: RowIds,
+    batches: Vec<RecordBatch>,
+    /// The batches as one for the tail; `None` if they are too many.
+    tail: Option<RecordBatch>,
+}
+
+impl Accepted {
+    fn of(change: Change) -> Result<Self, CommitError> {
+        let Change {
+            snapshot,
+            deleted,
+            appended,
+        } = change;
+        let table = snapshot.table().clone();
+        if let Some(row) = snapshot.version().first_missing(&deleted) {
+            return Err(CommitError::UnknownRow {
+                table: table.spec().name.clone(),
+                row: row.get(),
+            });
+        }
+        let batches = appended.iter().map(|batch| table.input().accept(batch));
+        let batches = batches.collect::<Result<Vec<_>, InputError>>()?;
+        let tail = table.as_tail_batch(&batches)?;
+        Ok(Self {
+            tail,
+            table,
+            deleted,
+            batches,
+        })
+    }
+
+    fn rows(&self) -> u64 {
+        self.batches
+            .iter()
+            .map(|batch| batch.num_rows() as u64)
+            .sum()
+    }
+
+    fn bytes(&self) -> u64 {
+        let columns = self.batches.iter().flat_map(RecordBatch::columns);
+        columns.map(|values| slice_bytes(values) as u64).sum()
+    }
+
+    fn is_small(&self) -> bool {
+        self.tail.is_some() && self.deleted.stored_bytes() <= LOGGED_DELETED_BYTES_MOST
+    }
+
+    fn for_log(self) -> Result<TableChange, CommitError> {
+        let rows = self.tail.filter(|batch| batch.num_rows() > 0);
+        TableChange::new(self.table, self.deleted, rows)
+    }
+
+    /// Encodes the rows as segments.
+    fn for_manifest(self) -> Result<BulkChange, CommitError> {
+        let mut loader = self.table.loader();
+        for batch in self.batches {
+            loader.push(batch)?;
+        }
+        let has_rows = loader.rows() > 0;
+        let load = has_rows.then(|| loader.into_load()).transpose()?;
+        Ok(BulkChange {
+            table: self.table,
+            deleted: self.deleted,
+            load,
+        })
+    }
+}
+
+impl TableChange {
+    /// A change with its log record. `rows` share no memory with others.
+    pub(crate) fn new(
+        table: Arc<Table>,
+        deleted: RowIds,
+        rows: Option<RecordBatch>,
+    ) -> Result<Self, CommitError> {
+        let record = Record::of(&deleted, rows.as_ref());
+        let record = record.map_err(|source| InputError::Arrow {
+            table: table.spec().name.clone(),
+            source,
+        })?;
+        let rows = rows.map(|batch| TailRows {
+            keys: table.key().map(|key| key.normalize_batch(&batch)),
+            batch,
+        });
+        Ok(Self {
+            table,
+            deleted,
+            rows,
+            record,
+        })
+    }
+}
+
+/// Commits changes of different tables: all of them or none.
+pub(crate) fn commit(requests: &Requests, changes: Vec<Change>) -> Result<Committed, CommitError> {
+    let accepted = changes.into_iter().map(Accepted::of);
+    let mut accepted = accepted.collect::<Result<Vec<_>, _>>()?;
+    accepted.sort_by_key(|change| change.table.id());
+    let mut pairs = accepted.windows(2);
+    if let Some(pair) = pairs.find(|pair| pair[0].table.id() == pair[1].table.id()) {
+        let table = pair[0].table.spec().name.clone();
+        return Err(CommitError::TableTwice { table });
+    }
+    accepted.retain(|change| !change.deleted.is_empty() || change.rows() > 0);
+    let Some(first) = accepted.first() else {
+        return Ok(Committed::default());
+    };
+    let table = first.table.clone();
+    let deleted = accepted.iter().map(|change| change.deleted.len()).sum();
+    let appended = accepted.iter().map(Accepted::rows).sum();
+    let taken_bytes = accepted.iter().map(Accepted::bytes).sum();
+    let number = if accepted.iter().all(Accepted::is_small) {
+        let changes = accepted.into_iter().map(Accepted::for_log);
+        let changes = changes.collect::<Result<Vec<_>, _>>()?;
+        requests.ask(|reply| Request::Commit(Commit { changes, reply }))??
+    } else {
+        let changes = accepted.into_iter().map(Accepted::for_manifest);
+        let changes = changes.collect::<Result<Vec<_>, _>>()?;
+        let commit = BulkCommit { changes };
+        requests.ask(|reply| Request::Bulk { commit, reply })??
+    };
+    table.storage().note_taken(taken_bytes);
+    Ok(Committed {
+        number,
+        deleted,
+        appended,
+    })
+}
