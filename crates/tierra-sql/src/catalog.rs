@@ -1,4 +1,5 @@
-//! The database as DataFusion's planner looks it up: one catalog, one schema, the tables in it.
+//! The database as DataFusion's planner looks it up: one catalog, one schema, the tables in it. Statements that change rows are
+//! planned with two more, which are not listed: the same tables with row ids, and the rows that the statement holds.
 //!
 //! A table's provider is made anew for every statement that names it, so it cannot go stale.
 
@@ -10,6 +11,7 @@ use datafusion::common::exec_err;
 use datafusion::error::Result;
 use tierra_engine::Database;
 
+use crate::change::{HELD, HeldTable, ROWS};
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::names::SCHEMA;
 use crate::system_table;
@@ -24,7 +26,10 @@ pub(crate) struct TierraCatalog {
 impl TierraCatalog {
     pub(crate) fn new(database: Arc<Database>) -> Self {
         Self {
-            schema: Arc::new(TierraSchema { database }),
+            schema: Arc::new(TierraSchema {
+                database,
+                tables: Tables::Stored,
+            }),
         }
     }
 }
@@ -42,6 +47,8 @@ impl CatalogProvider for TierraCatalog {
                 let tables = Self::new(Arc::clone(&database));
                 Some(Arc::new(InformationSchema::new(database, Arc::new(tables))))
             }
+            ROWS => Some(self.schema.with(Tables::WithRowIds)),
+            HELD => Some(self.schema.with(Tables::Held)),
             _ => None,
         }
     }
@@ -49,6 +56,27 @@ impl CatalogProvider for TierraCatalog {
 
 struct TierraSchema {
     database: Arc<Database>,
+    tables: Tables,
+}
+
+/// What the tables of a schema consist of.
+#[derive(Clone, Copy)]
+enum Tables {
+    /// Their rows.
+    Stored,
+    /// Their rows, and the rows' ids.
+    WithRowIds,
+    /// The rows that the running statement holds.
+    Held,
+}
+
+impl TierraSchema {
+    fn with(&self, tables: Tables) -> Arc<dyn SchemaProvider> {
+        Arc::new(Self {
+            database: Arc::clone(&self.database),
+            tables,
+        })
+    }
 }
 
 impl std::fmt::Debug for TierraSchema {
@@ -67,7 +95,11 @@ impl SchemaProvider for TierraSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(table) = self.database.table(name) {
-            return Ok(Some(Arc::new(TierraTable::new(table))));
+            return Ok(Some(match self.tables {
+                Tables::Stored => Arc::new(TierraTable::new(table)),
+                Tables::WithRowIds => Arc::new(TierraTable::with_row_ids(table)),
+                Tables::Held => Arc::new(HeldTable::new(&table)),
+            }));
         }
         let described = system_table::find(&self.database, name)?;
         Ok(described.map(|table| Arc::new(table) as Arc<dyn TableProvider>))

@@ -1,4 +1,5 @@
-//! The dialect of statements: the parser's general one, except for the precedence of IS DISTINCT FROM and nested joins.
+//! The dialect of statements: the parser's general one, except for the precedence of IS DISTINCT FROM, nested joins, and
+//! INSERT INTO t AS x.
 //!
 //! The parser reads everything after `IS [NOT] DISTINCT FROM` as its right side. As in PostgreSQL it binds as IS
 //! does: looser than comparisons, tighter than NOT, AND and OR.
@@ -19,6 +20,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 pub(crate) struct TierraDialect {
     /// Whether joins are read from the right.
     pub(crate) from_the_right: bool,
+    /// Whether the target of an INSERT may have another name. The parser would also take `TABLE` of `INSERT INTO t TABLE u`
+    /// for one.
+    pub(crate) renames_target: bool,
 }
 
 /// Delegates to the general dialect.
@@ -68,6 +72,10 @@ impl Dialect for TierraDialect {
 
     fn is_identifier_part(&self, ch: char) -> bool {
         GenericDialect.is_identifier_part(ch)
+    }
+
+    fn supports_insert_table_alias(&self) -> bool {
+        self.renames_target
     }
 
     fn supports_left_associative_joins_without_parens(&self) -> bool {
@@ -142,6 +150,26 @@ impl Dialect for TierraDialect {
         supports_cte_without_as
         supports_select_item_multi_column_alias
         supports_xml_expressions
+    }
+}
+
+/// Whether the statement has a target with another name: `INTO t AS x`.
+pub(crate) fn renames_target(tokens: &[TokenWithSpan]) -> bool {
+    let is = |token: &Token, keyword| matches!(token, Token::Word(word) if word.keyword == keyword);
+    let mut tokens = tokens
+        .iter()
+        .map(|token| &token.token)
+        .filter(|token| !matches!(token, Token::Whitespace(_)));
+    if !tokens.any(|token| is(token, Keyword::INTO)) {
+        return false;
+    }
+    let mut after = tokens.skip(1);
+    loop {
+        match after.next() {
+            Some(Token::Period) => drop(after.next()),
+            Some(token) => return is(token, Keyword::AS),
+            None => return false,
+        }
     }
 }
 

@@ -20,6 +20,7 @@
 //! For Linux on 64-bit processors.
 
 mod catalog;
+mod change;
 pub mod csv;
 mod ddl;
 mod defect;
@@ -57,9 +58,10 @@ mod tier_statement;
 mod time;
 mod types;
 mod values;
+mod view;
 mod windows;
 
-pub use error::{CopyError, DefinitionError, InsertError, PreparedError, SqlError};
+pub use error::{ChangeError, CopyError, DefinitionError, InsertError, PreparedError, SqlError};
 pub use limits::LimitError;
 pub use memory::release_memory_with;
 pub use outcome::{Done, Outcome, Rows, Work};

@@ -60,7 +60,7 @@ pub struct Rows {
 
 enum Source {
     Query(SendableRecordBatchStream),
-    Ready(Option<RecordBatch>),
+    Ready(std::vec::IntoIter<RecordBatch>),
 }
 
 /// How much of the tables a query has read so far.
@@ -94,16 +94,21 @@ impl Rows {
             restored,
             source: Source::Query(stream),
             plan: Some(plan),
-            collected: Some(Collected::new(pool)),
+            collected: Some(Collected::new("the answer", pool)),
             _deep: deep,
         }
     }
 
     pub(crate) fn of_batch(batch: RecordBatch) -> Self {
+        Self::of_batches(batch.schema(), vec![batch])
+    }
+
+    /// Rows that are there, whose columns are called as in `schema`.
+    pub(crate) fn of_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         Self {
-            schema: batch.schema(),
+            schema,
             restored: None,
-            source: Source::Ready(Some(batch)),
+            source: Source::Ready(batches.into_iter()),
             plan: None,
             collected: None,
             _deep: None,
@@ -179,7 +184,7 @@ impl Stream for Rows {
                 let next = match next {
                     Ok(next) => next.map(|next| next.map(|batch| batch.map_err(SqlError::from))),
                     Err(defect) => {
-                        self.source = Source::Ready(None);
+                        self.source = Source::Ready(Vec::new().into_iter());
                         Poll::Ready(Some(Err(defect)))
                     }
                 };
@@ -188,7 +193,7 @@ impl Stream for Rows {
                 };
                 next.map_ok(|batch| under(schema, &batch))
             }
-            Source::Ready(batch) => Poll::Ready(batch.take().map(Ok)),
+            Source::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
         }
     }
 }

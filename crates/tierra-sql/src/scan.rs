@@ -181,9 +181,9 @@ impl TierraScanExec {
         !self.dynamic.expressions().is_empty()
     }
 
-    /// Whether the scan yields all rows that meet its predicates, without row ids.
+    /// Whether the scan yields all rows that meet its predicates.
     pub(crate) fn yields_all_rows(&self) -> bool {
-        self.plan.fetch.is_none() && !self.plan.row_ids
+        self.plan.fetch.is_none()
     }
 
     /// Whether the last column contains the rows' ids.

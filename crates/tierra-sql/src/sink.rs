@@ -109,7 +109,7 @@ impl TableSink {
     }
 
     /// The batch under the table's own schema, which has the right names, types and nullability.
-    fn own(&self, batch: RecordBatch) -> Result<RecordBatch> {
+    pub(crate) fn own(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let columns: Vec<usize> = (0..batch.num_columns()).collect();
         conform(&batch, &self.table_schema, &columns).map_err(|error| {
             let (column, table) = (error.column, &self.table.spec().name);

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use crate::dialect::{TierraDialect, may_nest_joins};
+use crate::dialect::{TierraDialect, may_nest_joins, renames_target};
 use crate::error::SqlError;
 use crate::limits::{Depth, LimitError, balance, check_references};
 use crate::list::{
@@ -97,6 +97,18 @@ impl Parsed {
     /// The statement, if it creates or drops a tier.
     pub(crate) fn tier_statement(&self) -> Result<Option<TierStatement>, SqlError> {
         TierStatement::parse(&self.tokens)
+    }
+
+    /// Whether it ends a transaction, or a part of one. It may also be no statement at all.
+    pub(crate) fn ends_transaction(&self) -> bool {
+        let mut tokens = self.tokens.iter().map(|token| &token.token);
+        match tokens.find(|token| !is_space(token)) {
+            Some(Token::Word(word)) => matches!(
+                word.keyword,
+                Keyword::COMMIT | Keyword::END | Keyword::ROLLBACK
+            ),
+            _ => false,
+        }
     }
 
     /// Whether it begins as `COPY table FROM`, which the parser does not know.
@@ -203,11 +215,25 @@ impl Parsed {
     }
 }
 
+/// `SELECT * FROM name`.
+pub(crate) fn every_row(name: &ast::ObjectName) -> Result<ast::Statement, SqlError> {
+    let text = format!("SELECT * FROM {name}");
+    let statements = split(&text)?;
+    match statements.first().map(Parsed::parse).transpose()? {
+        Some(Statement::Statement(query)) => Ok(*query),
+        _ => Err(SqlError::Syntax(text)),
+    }
+}
+
 fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
     let again = may_nest_joins(&tokens).then(|| tokens.clone());
-    let from_the_left = TierraDialect::default();
+    let from_the_left = TierraDialect {
+        renames_target: renames_target(&tokens),
+        from_the_right: false,
+    };
     let from_the_right = TierraDialect {
         from_the_right: true,
+        ..from_the_left
     };
     let statement = parse_as(tokens, &from_the_left);
     match (statement, again) {

@@ -71,7 +71,7 @@ fn of_column(
 ) -> ColumnStatistics {
     let ty = logical_type(schema, column);
     let known = snapshot.statistics(column);
-    let exact = exact && !known.lacks_rows;
+    let exact = exact && !known.lacks_rows && !known.counts_deleted;
     let bound = |value: &Option<Value>| match value.as_ref().and_then(|value| scalar(ty, value)) {
         Some(value) => precision(value, exact),
         None => Precision::Absent,

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{Constraint, Constraints, not_impl_err};
-use datafusion::datasource::sink::DataSinkExec;
+use datafusion::common::{Constraint, Constraints, internal_err, not_impl_err};
+use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
@@ -22,8 +22,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use tierra_column::{Encoding, LogicalType, Value};
-use tierra_engine::{Snapshot, Table};
+use tierra_engine::{Snapshot, Table, row_id_field};
 
+use crate::change::{HeldRows, HeldSink};
 use crate::filter::{
     ColumnDomain, ColumnFilters, is_pushable, on_column, single_column, unqualified,
     with_stored_doubles,
@@ -33,11 +34,14 @@ use crate::late::{RowReader, RowSource};
 use crate::scan::{ScanPlan, TierraScanExec};
 use crate::settings;
 use crate::sink::TableSink;
+use crate::view::View;
 
 /// One table, for the duration of a statement.
 pub(crate) struct TierraTable {
     table: Arc<Table>,
+    /// The table's columns, and if `row_ids` the row id behind them.
     schema: SchemaRef,
+    row_ids: bool,
     constraints: Constraints,
 }
 
@@ -61,7 +65,31 @@ impl TierraTable {
         Self {
             table,
             schema,
+            row_ids: false,
             constraints: Constraints::new_unverified(key),
+        }
+    }
+
+    /// The table with one more column, the row id: the target of a statement that changes rows.
+    pub(crate) fn with_row_ids(table: Arc<Table>) -> Self {
+        let mut with = Self::new(table);
+        let mut fields = with.schema.fields().to_vec();
+        fields.push(row_id_field());
+        with.schema = Arc::new(Schema::new(fields));
+        with.row_ids = true;
+        with
+    }
+
+    /// The index of the row id, if there is one.
+    fn row_id(&self) -> Option<usize> {
+        self.row_ids.then(|| self.table.spec().columns.len())
+    }
+
+    /// The snapshot that the statement reads.
+    fn snapshot(&self, state: &dyn Session) -> Snapshot {
+        match state.config().get_extension::<View>() {
+            Some(view) => view.of(&self.table),
+            None => self.table.snapshot(),
         }
     }
 
@@ -156,9 +184,18 @@ impl TableProvider for TierraTable {
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
         let schema = unqualified(&self.schema)?;
+        let row_id = row_id_field();
+        let reads_row_id = |filter: &Expr| {
+            let mut columns = filter.column_refs().into_iter();
+            self.row_ids && columns.any(|column| column.name() == row_id.name())
+        };
         let support = |filter: &&Expr| {
             let key = &self.table.spec().primary_key;
-            if is_pushable(filter, &schema) || key_tuples(filter, key, &self.schema).is_some() {
+            if reads_row_id(filter) {
+                TableProviderFilterPushDown::Unsupported
+            } else if is_pushable(filter, &schema)
+                || key_tuples(filter, key, &self.schema).is_some()
+            {
                 TableProviderFilterPushDown::Exact
             } else {
                 TableProviderFilterPushDown::Unsupported
@@ -177,7 +214,7 @@ impl TableProvider for TierraTable {
         // It is checked before rows are counted.
         let is_there = self.table.check_available();
         is_there.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let snapshot = self.table.snapshot();
+        let snapshot = self.snapshot(state);
         let settings = settings::of(state.config_options());
         let projection = projection
             .cloned()
@@ -193,7 +230,10 @@ impl TableProvider for TierraTable {
             return Ok(Arc::new(PointExec::new(lookup, reader, settings.threads)));
         }
 
-        let read = with_columns_of(&projection, &predicates.residual);
+        let mut read = with_columns_of(&projection, &predicates.residual);
+        let row_ids = self.row_id().is_some_and(|row_id| read.contains(&row_id));
+        // The scan yields row ids last.
+        read.retain(|column| Some(*column) != self.row_id());
         let plan = ScanPlan {
             batch_rows: rows_of_batch(&snapshot, &read, settings.batch_rows),
             table: self.table.spec().name.clone(),
@@ -204,41 +244,29 @@ impl TableProvider for TierraTable {
             shown: predicates.shown,
             threads: settings.threads,
             execution: settings.execution,
-            row_ids: false,
+            row_ids,
             fetch: limit.filter(|_| predicates.residual.is_empty()),
         };
         let exec = TierraScanExec::new(plan)?;
+        read.extend(self.row_id().filter(|_| row_ids));
         residual(Arc::new(exec), &read, &projection, &predicates.residual)
     }
 
     async fn insert_into(
         &self,
-        _state: &dyn Session,
+        state: &dyn Session,
         input: Arc<dyn ExecutionPlan>,
         insert_op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if insert_op != InsertOp::Append {
             return not_impl_err!("{insert_op} is not supported; use INSERT INTO");
         }
-        let sink = TableSink::new(Arc::clone(&self.table));
-        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
-    }
-
-    async fn delete_from(
-        &self,
-        _state: &dyn Session,
-        _filters: Vec<Expr>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        not_impl_err!("DELETE is not supported yet; create a table of the rows to keep")
-    }
-
-    async fn update(
-        &self,
-        _state: &dyn Session,
-        _assignments: Vec<(String, Expr)>,
-        _filters: Vec<Expr>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        not_impl_err!("UPDATE is not supported yet; create a table of the changed rows")
+        let table = Arc::clone(&self.table);
+        let sink: Arc<dyn DataSink> = match state.config().get_extension::<HeldRows>() {
+            Some(held) => Arc::new(HeldSink::new(table, held)),
+            None => Arc::new(TableSink::new(table)),
+        };
+        Ok(Arc::new(DataSinkExec::new(input, sink, None)))
     }
 }
 
@@ -285,23 +313,25 @@ fn residual(
     projection: &[usize],
     predicates: &[Arc<dyn PhysicalExpr>],
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    if predicates.is_empty() {
-        return Ok(input);
-    }
     let schema = input.schema();
-    let predicate = reassign_expr_columns(conjunction(predicates.to_vec()), &schema)?;
-    let filtered: Arc<dyn ExecutionPlan> = Arc::new(FilterExec::try_new(predicate, input)?);
-    if read.len() == projection.len() {
+    let filtered: Arc<dyn ExecutionPlan> = match predicates {
+        [] => input,
+        all => {
+            let predicate = reassign_expr_columns(conjunction(all.to_vec()), &schema)?;
+            Arc::new(FilterExec::try_new(predicate, input)?)
+        }
+    };
+    if read == projection {
         return Ok(filtered);
     }
-    let columns = schema
-        .fields()
-        .iter()
-        .enumerate()
-        .take(projection.len())
-        .map(|(place, field)| {
-            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), place));
-            (column, field.name().clone())
-        });
+    let columns = projection.iter().map(|column| {
+        let Some(place) = read.iter().position(|other| other == column) else {
+            return internal_err!("column {column} is not read");
+        };
+        let name = schema.field(place).name();
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(name, place));
+        Ok((column, name.clone()))
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(ProjectionExec::try_new(columns, filtered)?))
 }

@@ -3,6 +3,7 @@
 //! Errors of the engine pass through DataFusion's operators as boxed sources. [`SqlError`] unpacks them, so that a
 //! duplicate key reads the same after INSERT as after a load.
 
+mod change;
 mod definition;
 
 use std::any::Any;
@@ -11,8 +12,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use datafusion::error::DataFusionError;
+use tierra_engine::CommitError;
 use tokio::task::JoinError;
 
+pub use self::change::ChangeError;
 pub use self::definition::DefinitionError;
 use crate::duplicate_names::invisible;
 use crate::limits::LimitError;
@@ -34,6 +37,9 @@ pub enum SqlError {
     /// INSERT of values that do not fit their columns.
     #[error(transparent)]
     Insert(#[from] InsertError),
+    /// Rows that cannot be changed.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
     /// A file could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -209,6 +215,14 @@ impl SqlError {
     /// Wraps an error of the engine.
     pub(crate) fn engine(error: impl Error + Send + Sync + 'static) -> Self {
         SqlError::Engine(Box::new(error))
+    }
+
+    /// Wraps an error of the engine's commit; `what` is to be run again after a conflict.
+    pub(crate) fn of_commit(error: CommitError, what: &'static str) -> Self {
+        match error {
+            CommitError::Conflict { table, .. } => ChangeError::Conflict { table, what }.into(),
+            error => SqlError::engine(error),
+        }
     }
 
     /// The error for a panic with this payload.

@@ -154,8 +154,9 @@ fn candidate(join: &HashJoinExec, side: JoinSide) -> Result<Option<Candidate<'_>
             _ => (right, left),
         };
         let column = of_table.downcast_ref::<Column>();
-        let column = column.map(|column| scan.projection()[column.index()]);
-        let part = column.and_then(|column| spec.primary_key.iter().position(|key| *key == column));
+        // Row ids are behind the columns.
+        let column = column.and_then(|column| scan.projection().get(column.index()));
+        let part = column.and_then(|column| spec.primary_key.iter().position(|key| key == column));
         let Some(part) = part else {
             return Ok(None);
         };
@@ -179,10 +180,10 @@ fn candidate(join: &HashJoinExec, side: JoinSide) -> Result<Option<Candidate<'_>
 
 impl Candidate<'_> {
     fn join(self, join: &HashJoinExec) -> Result<LookupJoinExec> {
-        let of_table = self.scan.projection().iter().map(|column| Origin::Table {
-            table: 0,
-            column: *column,
-        });
+        let row_id = self.scan.source().snapshot.table().spec().columns.len();
+        let row_id = self.scan.tells_row_ids().then_some(row_id);
+        let columns = self.scan.projection().iter().copied().chain(row_id);
+        let of_table = columns.map(|column| Origin::Table { table: 0, column });
         let of_table: Vec<Origin> = of_table.collect();
         let of_input = (0..self.input.schema().fields().len()).map(Origin::Input);
         let of_input: Vec<Origin> = of_input.collect();

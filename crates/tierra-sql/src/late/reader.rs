@@ -6,16 +6,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::compute::{filter, prep_null_mask_filter};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_expr::conjunction;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
-use tierra_engine::{LookupError, Projection, RowId, Snapshot};
+use tierra_engine::{LookupError, Projection, RowId, Snapshot, row_id_field};
 use tierra_interleave::{GroupReport, Lookups, Scheduling};
 
 /// Cells of a group: at some tens of nanoseconds each, about a millisecond.
@@ -40,6 +40,7 @@ impl RowSource {
 enum Origin {
     Tested(usize),
     Late(usize),
+    RowId,
 }
 
 /// Reads rows of one table.
@@ -54,7 +55,8 @@ pub(crate) struct RowReader {
 }
 
 impl RowReader {
-    /// Yields the columns `projection` of rows that meet all `predicates`, which refer to the table's columns.
+    /// Yields the columns `projection` of rows that meet all `predicates`, which refer to the table's columns. The column
+    /// behind the table's last is the row id.
     pub(crate) fn new(
         source: RowSource,
         projection: &[usize],
@@ -68,11 +70,14 @@ impl RowReader {
         };
         let refers = predicates.iter().flat_map(collect_columns);
         let tested = columns(refers.map(|column| column.index()).collect());
-        let is_late = |place: &usize| tested.columns().binary_search(place).is_err();
+        let row_id = table.fields().len();
+        let is_late =
+            |place: &usize| *place != row_id && tested.columns().binary_search(place).is_err();
         let late = columns(projection.iter().copied().filter(is_late).collect());
         let output = projection
             .iter()
             .map(|place| match tested.columns().binary_search(place) {
+                _ if *place == row_id => Origin::RowId,
                 Ok(at) => Origin::Tested(at),
                 Err(_) => Origin::Late(late.columns().partition_point(|other| other < place)),
             })
@@ -89,7 +94,7 @@ impl RowReader {
             tested,
             late,
             output,
-            schema: Arc::new(table.project(projection)?),
+            schema: schema_of(&table, projection),
             source,
         })
     }
@@ -121,7 +126,7 @@ impl RowReader {
     ) -> Result<(RecordBatch, Option<BooleanArray>)> {
         let Some(predicate) = &self.predicate else {
             let late = work.reconstruct(&self.source.snapshot, rows, &self.late)?;
-            return Ok((self.assemble(&[], &late)?, None));
+            return Ok((self.assemble(&[], &late, rows)?, None));
         };
         let tested = work.reconstruct(&self.source.snapshot, rows, &self.tested)?;
         let passing = predicate.evaluate(&tested)?.into_array(rows.len())?;
@@ -138,11 +143,19 @@ impl RowReader {
         let tested = tested.columns().iter();
         let tested = tested.map(|values| Ok(filter(values, &passing)?));
         let tested = tested.collect::<Result<Vec<_>>>()?;
-        Ok((self.assemble(&tested, &late)?, Some(passing)))
+        Ok((self.assemble(&tested, &late, &passed)?, Some(passing)))
     }
 
-    fn assemble(&self, tested: &[ArrayRef], late: &RecordBatch) -> Result<RecordBatch> {
+    fn assemble(
+        &self,
+        tested: &[ArrayRef],
+        late: &RecordBatch,
+        rows: &[RowId],
+    ) -> Result<RecordBatch> {
         let columns = self.output.iter().map(|origin| match origin {
+            Origin::RowId => Arc::new(UInt64Array::from_iter_values(
+                rows.iter().map(|row| row.get()),
+            )) as ArrayRef,
             Origin::Tested(at) => Arc::clone(&tested[*at]),
             Origin::Late(at) => Arc::clone(late.column(*at)),
         });
@@ -154,6 +167,18 @@ impl RowReader {
             &options,
         )?)
     }
+}
+
+/// The columns `projection` of `table`, of which the one behind the last is the row id.
+fn schema_of(table: &Schema, projection: &[usize]) -> SchemaRef {
+    let row_id = row_id_field();
+    let fields = projection
+        .iter()
+        .map(|place| match table.fields().get(*place) {
+            Some(field) => Arc::clone(field),
+            None => Arc::clone(&row_id),
+        });
+    Arc::new(Schema::new(fields.collect::<Vec<Arc<Field>>>()))
 }
 
 impl fmt::Debug for RowReader {

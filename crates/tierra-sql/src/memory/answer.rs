@@ -1,4 +1,4 @@
-//! The memory of an answer's rows that are collected before they are used.
+//! The memory of rows that are collected before they are used: those of an answer, and those of a change.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,9 +15,10 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    pub(crate) fn new(pool: &Arc<dyn MemoryPool>) -> Self {
+    /// `what` names the rows in the error that there are too many.
+    pub(crate) fn new(what: &str, pool: &Arc<dyn MemoryPool>) -> Self {
         Self {
-            reservation: MemoryConsumer::new("the answer").register(pool),
+            reservation: MemoryConsumer::new(what).register(pool),
             seen: HashSet::new(),
         }
     }
@@ -31,6 +32,14 @@ impl Collected {
         for column in batch.columns() {
             self.count(&column.to_data(), &mut bytes);
         }
+        self.reservation.try_grow(bytes)
+    }
+
+    /// Counts `bytes` beside the batches.
+    ///
+    /// # Errors
+    /// If queries may not use so much memory.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<()> {
         self.reservation.try_grow(bytes)
     }
 

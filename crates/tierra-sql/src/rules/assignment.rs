@@ -1,4 +1,4 @@
-//! INSERT assigns values to columns; it does not convert them freely.
+//! INSERT, UPDATE and MERGE assign values to columns; they do not convert them freely.
 //!
 //! DataFusion's planner casts every value. Here a value is assigned as in PostgreSQL. Numbers go into numbers: rounded half
 //! away from zero if the column has fewer digits after the point, refused if it has too few before it. Dates and timestamps
@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, SchemaRef,
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, Schema, SchemaRef,
 };
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
@@ -25,6 +25,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use tierra_column::LogicalType;
 
+use super::assign_to::AssignTo;
 use super::assigned::assigned;
 use super::csv_source;
 use super::number::{is_number, long_text};
@@ -47,9 +48,62 @@ impl AnalyzerRule for Assignment {
                 let assigned = LogicalPlan::Dml(assign_all(dml)?);
                 Ok(Transformed::new(assigned, true, TreeNodeRecursion::Stop))
             }
+            LogicalPlan::Projection(projection) if projection.expr.iter().any(has_mark) => {
+                let assigned = LogicalPlan::Projection(assign_marked(projection)?);
+                Ok(Transformed::yes(assigned))
+            }
             plan => Ok(Transformed::no(plan)),
         })
         .map(|transformed| transformed.data)
+    }
+}
+
+/// `projection` with its marked values assigned to their columns.
+fn assign_marked(projection: Projection) -> Result<Projection> {
+    let Projection { expr, input, .. } = projection;
+    let assigned = expr.into_iter().map(|expr| {
+        let assigned = expr.transform_up(|expr| {
+            let Some(mark) = mark_of(&expr) else {
+                return Ok(Transformed::no(expr));
+            };
+            let field = &mark.field;
+            let target = Target {
+                table: &mark.table,
+                schema: Arc::new(Schema::new(vec![Arc::clone(field)])),
+            };
+            let Expr::ScalarFunction(call) = &expr else {
+                return Ok(Transformed::no(expr));
+            };
+            let mut value = call.args[0].clone();
+            if !field.is_nullable() && is_null(&value) {
+                return Err(target.refuse(InsertError::Null {
+                    table: mark.table.clone(),
+                    column: field.name().clone(),
+                    row: None,
+                }));
+            }
+            if let Expr::Placeholder(parameter) = &mut value {
+                let ty = parameter.field.take();
+                parameter.field = ty.or_else(|| Some(Arc::clone(field)));
+            }
+            let from = value.get_type(input.schema())?;
+            Ok(Transformed::yes(target.assign(value, &from, field)?))
+        })?;
+        Ok(assigned.data)
+    });
+    let assigned = assigned.collect::<Result<Vec<_>>>()?;
+    Projection::try_new(assigned, input)
+}
+
+fn has_mark(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(mark_of(expr).is_some()))
+        .unwrap_or(true)
+}
+
+fn mark_of(expr: &Expr) -> Option<&AssignTo> {
+    match expr {
+        Expr::ScalarFunction(call) => call.func.inner().downcast_ref(),
+        _ => None,
     }
 }
 

@@ -13,6 +13,7 @@
 //! [`window_orders`]), or corrected afterwards ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`]).
 
 mod arithmetic;
+mod assign_to;
 mod assigned;
 mod assignment;
 mod casts;
@@ -50,6 +51,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::time::{Microseconds, Seconds};
 
+pub(crate) use assign_to::assign_to;
 pub(crate) use assignment::{argument, shown};
 pub(crate) use doubles::{CANONICAL, is_double, one_zero};
 pub(crate) use number::{LONG_NUMBER, exactly, is_long, may_be_long};

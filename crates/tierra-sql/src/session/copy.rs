@@ -22,7 +22,7 @@ use super::run::{physical, planned};
 use crate::error::{CopyError, DefinitionError, SqlError};
 use crate::outcome::{Done, Outcome};
 use crate::sink::blocking;
-use crate::statement::Parsed;
+use crate::statement::every_row;
 use crate::{csv, duplicate_names};
 
 /// The most symbolic links that a name may lead through; the system follows no more.
@@ -71,7 +71,7 @@ impl Session {
         };
         let query = Statement::Statement(Box::new(query));
         self.count_planning();
-        let (state, plan) = planned(self.context.state(), query).await?;
+        let (state, plan) = planned(self.state(), query).await?;
         let physical = physical(state, plan).await?;
         let schema = physical.plan.schema();
         let schema = duplicate_names::restored(&schema).unwrap_or(schema);
@@ -89,16 +89,6 @@ impl Session {
             command: "COPY",
             rows: Some(count),
         })))
-    }
-}
-
-/// `SELECT * FROM name`.
-fn every_row(name: &ast::ObjectName) -> Result<ast::Statement, SqlError> {
-    let text = format!("SELECT * FROM {name}");
-    let statements = crate::statement::split(&text)?;
-    match statements.first().map(Parsed::parse).transpose()? {
-        Some(Statement::Statement(query)) => Ok(*query),
-        _ => Err(SqlError::Syntax(text)),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! text -- split, parse --> TABLE, TIER -------> engine: CREATE, ALTER, DROP
+//!                          BEGIN, COMMIT, .. --> the session's transaction
 //!                          PREPARE, EXECUTE ---> stored plan
 //!                          anything else ------> DataFusion: plan, optimise, execute
 //! ```
@@ -9,6 +10,8 @@
 //! The futures returned are boxed. The body of an `async fn` is compiled where it is polled, so every binary and test would
 //! otherwise compile DataFusion's planner again.
 
+mod change;
+mod control;
 mod copy;
 mod define;
 mod files;
@@ -18,6 +21,7 @@ mod missing;
 mod panics;
 mod prepare;
 mod run;
+mod transaction;
 mod unsupported;
 
 use std::sync::Arc;
@@ -33,6 +37,7 @@ use tierra_engine::Database;
 use tierra_interleave::Scheduling;
 
 use self::prepare::Statements;
+use self::transaction::Transactions;
 use crate::catalog::TierraCatalog;
 use crate::error::SqlError;
 use crate::memory::{self, QueryMemory};
@@ -60,6 +65,7 @@ pub struct Session {
     memory: Arc<QueryMemory>,
     beginning: Beginning,
     prepared: Statements,
+    transactions: Transactions,
     planned: AtomicU64,
 }
 
@@ -109,6 +115,7 @@ impl Session {
             memory,
             beginning,
             prepared: Statements::default(),
+            transactions: Transactions::default(),
             planned: AtomicU64::new(0),
         })
     }

@@ -22,10 +22,11 @@ use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
 
 use super::Session;
+use crate::change::Change;
 use crate::error::{PreparedError, SqlError};
 use crate::list::{List, ListParameter, unfolded};
 use crate::outcome::{Outcome, Rows};
-use crate::prepared::{Argument, PointPlan};
+use crate::prepared::{Argument, PointPlan, WritePlan};
 use crate::{defect, rules, types};
 
 /// The prepared statements of a session, by name.
@@ -37,8 +38,29 @@ pub(super) struct Statements(Mutex<HashMap<String, Prepared>>);
 pub(super) enum Prepared {
     /// A point query.
     Point(Arc<PointPlan>),
+    /// A write by key, and the same statement for arguments that need the planner.
+    Write(Arc<WritePlan>, Box<Prepared>),
+    /// A statement that changes rows.
+    Change(Arc<PreparedChange>),
     /// Any other statement.
     Plan(Arc<PreparedPlan>),
+}
+
+/// A prepared statement that changes rows.
+pub(super) struct PreparedChange {
+    /// The query for the rows.
+    pub(super) plan: PreparedPlan,
+    pub(super) change: Change,
+}
+
+impl Prepared {
+    /// The statement as DataFusion plans it.
+    pub(super) fn planned(self) -> Self {
+        match self {
+            Prepared::Write(_, planned) => *planned,
+            other => other,
+        }
+    }
 }
 
 impl Statements {
@@ -235,7 +257,10 @@ impl Session {
             .prepared
             .point(name)
             .ok_or_else(|| PreparedError::Unknown(name.to_string()))?;
-        plan.execute_keys(&self.database, keys, self.execution())
+        self.transactions.check()?;
+        plan.execute_keys(&self.database, keys, self.execution(), |table| {
+            self.snapshot_of(table)
+        })
     }
 
     /// Runs the prepared statement `name` with these arguments, one per parameter. An arrow `Scalar` is a value; an array is a
@@ -256,13 +281,25 @@ impl Session {
                 (array.slice(0, array.len()), is_value)
             })
             .collect();
-        Box::pin(defect::caught(async move {
+        let run = async move {
+            self.transactions.check()?;
             if let Some(plan) = self.prepared.point(name) {
                 let arguments = arguments.into_iter();
                 let arguments = arguments.map(|(array, is_value)| Argument::bound(array, is_value));
                 let arguments: Vec<Argument> = arguments.collect();
-                let batch = plan.execute(&self.database, &arguments, self.execution())?;
+                let snapshot = |table: &_| self.snapshot_of(table);
+                let batch = plan.execute(&self.database, &arguments, self.execution(), snapshot)?;
                 return Ok(Outcome::Rows(Rows::of_batch(batch)));
+            }
+            let prepared = self.prepared.get(name);
+            if let Some(Prepared::Write(plan, _)) = &prepared {
+                let bound = arguments.iter();
+                let bound =
+                    bound.map(|(array, is_value)| Argument::bound(Arc::clone(array), *is_value));
+                let bound: Vec<Argument> = bound.collect();
+                if let Some(write) = plan.bind(&bound, &self.database)? {
+                    return self.write(write).await;
+                }
             }
             let parameters = arguments.into_iter().map(|(array, is_value)| {
                 let value = match is_value {
@@ -276,7 +313,11 @@ impl Session {
                 parameters: parameters.collect::<Result<_, SqlError>>()?,
             };
             self.run_bound(execute, &[]).await
-        }))
+        };
+        Box::pin(async move {
+            let outcome = defect::caught(run).await;
+            outcome.inspect_err(|error| self.transactions.fail(error))
+        })
     }
 }
 

@@ -32,21 +32,29 @@ use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
 use crate::settings::TierraSettings;
 use crate::statement::{Compact, Parsed};
+use crate::view::View;
 use crate::{defect, duplicate_names, settings};
 
 impl Session {
     /// Runs one statement.
     pub(super) async fn run(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
+        if !parsed.ends_transaction() {
+            self.transactions.check()?;
+        }
         let run = Box::pin(defect::caught(self.run_any(parsed)));
         let result = match parsed.depth()?.is_shallow() {
             true => run.await,
             false => Roomy(run).await,
         };
-        result.map_err(|error| missing::explain(error, &self.database.tables()))
+        result.map_err(|error| {
+            self.transactions.fail(&error);
+            missing::explain(error, &self.database.tables())
+        })
     }
 
     async fn run_any(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
         if let Some(statement) = parsed.tier_statement()? {
+            self.refuse_in_transaction("a tier's definition in a transaction")?;
             return self.run_tier(statement).await;
         }
         let mut compact = parsed
@@ -61,6 +69,9 @@ impl Session {
         }
         if !compact.is_settled {
             parsed.settle(&mut compact.statement);
+        }
+        if let Some(outcome) = self.run_change(parsed, &mut compact).await? {
+            return Ok(outcome);
         }
         if compact.sets.is_empty() {
             return self.run_planned(compact.statement, &compact.lists).await;
@@ -95,6 +106,12 @@ impl Session {
             Statement::CopyTo(copy) => return self.copy_csv(copy).await,
             _ => return Ok(None),
         };
+        if let Some(outcome) = self.run_control(statement).await? {
+            return Ok(Some(outcome));
+        }
+        if is_definition(statement) {
+            self.refuse_in_transaction("CREATE, ALTER or DROP in a transaction")?;
+        }
         match statement.as_ref() {
             ast::Statement::CreateTable(create) if !create.external => {
                 self.create_table(create, &compact.sets).await.map(Some)
@@ -129,13 +146,27 @@ impl Session {
                 using,
                 ..
             } if using.is_empty() => {
-                let plan = single_name(name).and_then(|name| self.prepared.point(&name));
-                let Some(plan) = plan else { return Ok(None) };
+                let prepared = single_name(name).and_then(|name| self.prepared.get(&name));
                 let arguments = parameters.iter();
                 let arguments = arguments.map(|written| Argument::written(written, &compact.lists));
-                let arguments: Vec<Argument> = arguments.collect();
-                let batch = plan.execute(&self.database, &arguments, self.execution())?;
-                Ok(Some(Outcome::Rows(Rows::of_batch(batch))))
+                match prepared {
+                    Some(Prepared::Point(plan)) => {
+                        let arguments: Vec<Argument> = arguments.collect();
+                        let batch =
+                            plan.execute(&self.database, &arguments, self.execution(), |table| {
+                                self.snapshot_of(table)
+                            })?;
+                        Ok(Some(Outcome::Rows(Rows::of_batch(batch))))
+                    }
+                    Some(Prepared::Write(plan, _)) => {
+                        let arguments: Vec<Argument> = arguments.collect();
+                        match plan.bind(&arguments, &self.database)? {
+                            Some(write) => self.write(write).await.map(Some),
+                            None => Ok(None),
+                        }
+                    }
+                    _ => Ok(None),
+                }
             }
             ast::Statement::Deallocate { name, .. }
                 if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") =>
@@ -162,7 +193,7 @@ impl Session {
     ) -> Result<Outcome, SqlError> {
         self.count_planning();
         let written = written_parameters(&statement);
-        let (state, plan) = planned(self.context.state(), statement).await?;
+        let (state, plan) = planned(self.state(), statement).await?;
         self.run_plan(state, plan, lists, written).await
     }
 
@@ -175,9 +206,18 @@ impl Session {
         planned(state, compact.statement).await
     }
 
-    /// The session's state with the functions of one statement added.
-    pub(super) fn state_with(&self, sets: &[Arc<ScalarUDF>]) -> Result<SessionState, SqlError> {
+    /// The state of a statement: the session's, with the view of its transaction or of its own.
+    pub(super) fn state(&self) -> SessionState {
         let mut state = self.context.state();
+        let view = self.transactions.view();
+        let view = view.unwrap_or_else(|| Arc::new(View::new(&self.database)));
+        state.config_mut().set_extension(view);
+        state
+    }
+
+    /// That state with the functions of one statement added.
+    pub(super) fn state_with(&self, sets: &[Arc<ScalarUDF>]) -> Result<SessionState, SqlError> {
+        let mut state = self.state();
         for set in sets {
             state.register_udf(Arc::clone(set))?;
         }
@@ -212,18 +252,22 @@ impl Session {
                         vec![bound.to_stringified(PlanType::InitialLogicalPlan)];
                     explain.plan = Arc::new(bound);
                 }
-                self.start(state, LogicalPlan::Explain(explain)).await
+                self.started(state, LogicalPlan::Explain(explain)).await
             }
             LogicalPlan::Analyze(mut analyze) => {
                 if let Some(execute) = execute_in(&analyze.input) {
+                    let prepared = self.prepared.get(&execute.name);
+                    if let Some(Prepared::Write(..) | Prepared::Change(_)) = prepared {
+                        return Err(unsupported::EXPLAIN_ANALYZE.into());
+                    }
                     analyze.input = Arc::new(self.bound(execute, lists).await?);
                 }
-                self.start(state, LogicalPlan::Analyze(analyze)).await
+                self.started(state, LogicalPlan::Analyze(analyze)).await
             }
             LogicalPlan::Ddl(ddl) => Err(unsupported::definition(&ddl).into()),
-            LogicalPlan::Dml(_) => self.finish(state, plan, "INSERT").await,
+            LogicalPlan::Dml(_) => self.insert(state, plan).await,
             LogicalPlan::Copy(_) => self.finish(state, plan, "COPY").await,
-            _ => self.start(state, plan).await,
+            _ => self.started(state, plan).await,
         }
     }
 
@@ -233,22 +277,35 @@ impl Session {
         execute: Execute,
         lists: &[Arc<List>],
     ) -> Result<Outcome, SqlError> {
+        let change = match self.prepared.get(&execute.name).map(Prepared::planned) {
+            Some(Prepared::Change(prepared)) => Some(prepared),
+            _ => None,
+        };
         let plan = self.bound(execute, lists).await?;
-        let state = self.context.state();
+        let state = self.state();
+        if let Some(prepared) = change {
+            return self.change(state, plan, &prepared.change).await;
+        }
         match plan {
-            LogicalPlan::Dml(_) => self.finish(state, plan, "INSERT").await,
-            _ => self.start(state, plan).await,
+            LogicalPlan::Dml(_) => self.insert(state, plan).await,
+            _ => self.started(state, plan).await,
         }
     }
 
     /// The plan of a prepared statement with these arguments.
     async fn bound(&self, execute: Execute, lists: &[Arc<List>]) -> Result<LogicalPlan, SqlError> {
-        let plan = match self.prepared.get(&execute.name) {
+        let plan = match self.prepared.get(&execute.name).map(Prepared::planned) {
             Some(Prepared::Plan(plan)) => plan,
-            Some(Prepared::Point(_)) => return Err(PreparedError::Point(execute.name).into()),
+            Some(Prepared::Change(prepared)) => {
+                let (state, lists) = (self.state(), lists.to_vec());
+                return apart(async move { prepared.plan.bind(execute, &lists, &state) }).await?;
+            }
+            Some(Prepared::Point(_) | Prepared::Write(_, _)) => {
+                return Err(PreparedError::Point(execute.name).into());
+            }
             None => return Err(PreparedError::NotThere(execute.name).into()),
         };
-        let (state, lists) = (self.context.state(), lists.to_vec());
+        let (state, lists) = (self.state(), lists.to_vec());
         apart(async move { plan.bind(execute, &lists, &state) }).await?
     }
 
@@ -300,8 +357,24 @@ impl Session {
         Ok(())
     }
 
-    /// Starts a query.
-    async fn start(&self, state: SessionState, plan: LogicalPlan) -> Result<Outcome, SqlError> {
+    /// Starts a query, whose plan holds all that it needs.
+    async fn started(&self, state: SessionState, plan: LogicalPlan) -> Result<Outcome, SqlError> {
+        let view = state.config().get_extension::<View>();
+        let outcome = self.start(state, plan).await;
+        if let Some(view) = view
+            && !self.transactions.is_open()
+        {
+            view.forget();
+        }
+        outcome
+    }
+
+    /// Starts a query of a statement that needs its view for longer.
+    pub(super) async fn start(
+        &self,
+        state: SessionState,
+        plan: LogicalPlan,
+    ) -> Result<Outcome, SqlError> {
         let physical = physical(state, plan).await?;
         let stream = physical.spawned()?;
         let stream = Watched::new(stream, &self.memory, &self.database);
@@ -315,7 +388,7 @@ impl Session {
     }
 
     /// Runs a statement that writes, to its end.
-    async fn finish(
+    pub(super) async fn finish(
         &self,
         state: SessionState,
         plan: LogicalPlan,
@@ -329,6 +402,16 @@ impl Session {
             rows: Some(rows),
         }))
     }
+}
+
+/// Whether the statement changes what tables there are, or what they are declared to be.
+fn is_definition(statement: &ast::Statement) -> bool {
+    matches!(
+        statement,
+        ast::Statement::CreateTable(_)
+            | ast::Statement::AlterTable(_)
+            | ast::Statement::Drop { .. }
+    )
 }
 
 pub(super) fn done(command: &'static str) -> Outcome {

@@ -17,17 +17,15 @@ pub(super) const COPY_FROM: DefinitionError = DefinitionError::UnsupportedFor {
     instead: "INSERT INTO table SELECT * FROM 'file.csv', or `tierra load TABLE FILE.. --db DIR`",
 };
 
+/// EXPLAIN ANALYZE would run the query of the rows and change nothing.
+pub(super) const EXPLAIN_ANALYZE: DefinitionError = DefinitionError::UnsupportedFor {
+    what: "EXPLAIN ANALYZE of a statement that changes rows",
+    instead: "EXPLAIN shows the query for its rows; EXPLAIN ANALYZE a SELECT with the same WHERE",
+};
+
 /// Why `statement` is not supported, if it is one of these.
 pub(super) fn statement(statement: &Statement) -> Option<DefinitionError> {
     let (what, instead) = match statement {
-        Statement::StartTransaction { .. }
-        | Statement::Commit { .. }
-        | Statement::Rollback { .. }
-        | Statement::Savepoint { .. }
-        | Statement::ReleaseSavepoint { .. } => (
-            "a transaction of several statements",
-            "every statement takes effect by itself, an INSERT with all its rows or none; leave this one out",
-        ),
         Statement::Vacuum { .. } => ("VACUUM", "nothing needs cleaning up by hand; leave it out"),
         Statement::Analyze { .. } => (
             "ANALYZE",
@@ -48,11 +46,6 @@ pub(super) fn statement(statement: &Statement) -> Option<DefinitionError> {
         Statement::Use(_) | Statement::ShowDatabases { .. } => (
             "USE or SHOW DATABASES",
             "a database is a directory; `tierra sql --db DIR` opens another",
-        ),
-        Statement::Truncate { .. } => ("TRUNCATE", "DROP TABLE and CREATE TABLE"),
-        Statement::Merge { .. } => (
-            "MERGE",
-            "create a table of the rows wanted; rows cannot be changed yet",
         ),
         Statement::Drop { object_type, .. } if *object_type != ObjectType::Table => (
             "DROP of anything but tables and tiers",

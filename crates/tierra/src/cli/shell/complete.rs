@@ -14,18 +14,19 @@ use super::{
 use crate::cli::script::{Kind, pieces};
 
 #[rustfmt::skip]
-const KEYWORDS: [&str; 78] = [
-    "ALL", "ALTER", "ANALYZE", "AND", "AS", "ASC", "AVG", "BETWEEN", "BIGINT", "BOOLEAN", "BY", "CASE", "CAST", "COUNT",
-    "CREATE", "CROSS", "DATE", "DEALLOCATE", "DECIMAL", "DESC", "DISTINCT", "DOUBLE", "DROP", "ELSE", "END",
-    "EXCEPT", "EXECUTE", "EXISTS", "EXPLAIN", "EXTRACT", "FALSE", "FROM", "FULL", "GROUP", "HAVING", "IF", "IN",
-    "INNER", "INSERT", "INTEGER", "INTERSECT", "INTERVAL", "INTO", "IS", "JOIN", "KEY", "LEFT", "LIKE", "LIMIT",
-    "MAX", "MIN", "NOT", "NULL", "OFFSET", "ON", "OR", "ORDER", "OUTER", "OVER", "PARTITION", "PREPARE",
-    "PRIMARY", "RIGHT", "SELECT", "SET", "SHOW", "SUM", "TABLE", "THEN", "TIER", "TIMESTAMP", "TRUE", "UNION", "VALUES",
-    "VARCHAR", "WHEN", "WHERE", "WITH",
+const KEYWORDS: [&str; 92] = [
+    "ALL", "ALTER", "ANALYZE", "AND", "AS", "ASC", "AVG", "BEGIN", "BETWEEN", "BIGINT", "BOOLEAN", "BY", "CASE",
+    "CAST", "COMMIT", "CONFLICT", "COUNT", "CREATE", "CROSS", "DATE", "DEALLOCATE", "DECIMAL", "DELETE", "DESC",
+    "DISTINCT", "DO", "DOUBLE", "DROP", "ELSE", "END", "EXCEPT", "EXECUTE", "EXISTS", "EXPLAIN", "EXTRACT", "FALSE",
+    "FROM", "FULL", "GROUP", "HAVING", "IF", "IN", "INNER", "INSERT", "INTEGER", "INTERSECT", "INTERVAL", "INTO",
+    "IS", "JOIN", "KEY", "LEFT", "LIKE", "LIMIT", "MATCHED", "MAX", "MERGE", "MIN", "NOT", "NOTHING", "NULL",
+    "OFFSET", "ON", "OR", "ORDER", "OUTER", "OVER", "PARTITION", "PREPARE", "PRIMARY", "RETURNING", "RIGHT",
+    "ROLLBACK", "SAVEPOINT", "SELECT", "SET", "SHOW", "SUM", "TABLE", "THEN", "TIER", "TIMESTAMP", "TRUE", "TRUNCATE",
+    "UNION", "UPDATE", "USING", "VALUES", "VARCHAR", "WHEN", "WHERE", "WITH",
 ];
 
 /// Keywords that a table's name follows.
-const BEFORE_TABLES: [&str; 4] = ["FROM", "JOIN", "INTO", "TABLE"];
+const BEFORE_TABLES: [&str; 6] = ["FROM", "JOIN", "INTO", "TABLE", "UPDATE", "USING"];
 
 /// The names for completion, refreshed after every statement.
 #[derive(Default, Helper, Highlighter, Hinter)]

@@ -1,38 +1,29 @@
-//! Point queries that are planned once: `PREPARE p AS SELECT .. FROM t WHERE key = $1`.
-//!
-//! DataFusion takes tens of milliseconds to plan a query on a table of a thousand columns, hundreds of times the time to
-//! read the row. A [`PointPlan`] holds everything that does not depend on the arguments. Executing it parses only the
-//! arguments, plans nothing, and clones no schema and no name.
+//! The condition on a primary key in a statement that is planned once, and its keys for some arguments.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, StringArray};
 use arrow::compute::{filter, is_not_null};
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
-use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, Expr, SelectItem, SetExpr, TableFactor, UnaryOperator,
-};
+use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
 use tierra_column::{LogicalType, Value};
-use tierra_engine::{Database, Projection, Table};
-use tierra_interleave::{Lookups, Scheduling};
+use tierra_engine::Table;
 
+use super::Argument;
 use crate::error::{PreparedError, SqlError};
-use crate::keys::find_rows;
-use crate::list::{Kind, List, array_items, assigned, marked_array};
-use crate::names::{identifier, single_name};
+use crate::list::{Kind, List, array_items, assigned};
+use crate::names::identifier;
 use crate::types::logical_type;
 use crate::{types, values};
 
-/// A query for rows by primary key, complete except for its arguments.
-pub(crate) struct PointPlan {
+/// A condition that fixes the primary key of a table.
+pub(super) struct KeyCondition {
+    /// The statement's name.
     name: String,
-    table: Arc<Table>,
-    projection: Projection,
-    key_types: Vec<LogicalType>,
+    pub(super) key_types: Vec<LogicalType>,
     condition: Condition,
-    parameters: usize,
 }
 
 /// The condition on the key.
@@ -43,166 +34,38 @@ enum Condition {
     Any(Vec<Operand>),
 }
 
-/// An argument for a parameter.
-pub(crate) enum Argument<'a> {
-    /// An expression in the statement.
-    Written(&'a Expr),
-    /// A list taken out of the statement because it was too long, or bound by a program.
-    List(Arc<List>),
-    /// One value bound by a program.
-    Value(Arc<List>),
-}
-
-impl<'a> Argument<'a> {
-    /// An argument of EXECUTE; `lists` were taken out of it.
-    pub(crate) fn written(argument: &'a Expr, lists: &[Arc<List>]) -> Self {
-        let list = marked_array(argument).and_then(|number| lists.get(number));
-        list.map_or(Argument::Written(argument), |list| {
-            Argument::List(Arc::clone(list))
-        })
-    }
-
-    /// An array, or its single value.
-    pub(crate) fn bound(array: ArrayRef, is_value: bool) -> Self {
-        let list = Arc::new(List::typed(array));
-        match is_value {
-            true => Argument::Value(list),
-            false => Argument::List(list),
-        }
-    }
-}
-
 /// A literal, or the number of a parameter, from 0.
-enum Operand {
+pub(super) enum Operand {
     Literal(Option<Value>),
     Parameter(usize),
 }
 
-impl PointPlan {
-    /// The plan of `query` if it is a point query on a table of `database`; DataFusion prepares other queries.
-    pub(crate) fn of(name: &str, query: &ast::Statement, database: &Database) -> Option<Self> {
-        let ast::Statement::Query(query) = query else {
-            return None;
-        };
-        let SetExpr::Select(select) = query.body.as_ref() else {
-            return None;
-        };
-        let [from] = select.from.as_slice() else {
-            return None;
-        };
-        let TableFactor::Table {
-            name: table_name,
-            alias: None,
-            ..
-        } = &from.relation
-        else {
-            return None;
-        };
-        let selection = select.selection.as_ref()?;
-        // The query may contain nothing else: ORDER BY, LIMIT, joins and hints would all change its text.
-        let projection: Vec<String> = select.projection.iter().map(ToString::to_string).collect();
-        if query.to_string()
-            != format!(
-                "SELECT {} FROM {table_name} WHERE {selection}",
-                projection.join(", ")
-            )
-        {
-            return None;
-        }
-        let table = database.table(&single_name(table_name)?)?;
-        let schema = table.schema();
-        let (columns, fields) = columns(&select.projection, &schema)?;
-        let projection = Projection::new(&table, columns, Arc::new(Schema::new(fields)));
-        let key = table.spec().primary_key.clone();
-        let key_types: Vec<LogicalType> = key
-            .iter()
-            .map(|&column| logical_type(&schema, column))
-            .collect();
-        let condition = condition(selection, &key, &key_types, &schema)?;
-        let parameters = condition.parameters()?;
+impl KeyCondition {
+    /// The condition of the statement `name`, if it fixes the whole key of `table` and says nothing else.
+    pub(super) fn of(
+        name: &str,
+        selection: &Expr,
+        table: &Table,
+        schema: &SchemaRef,
+    ) -> Option<Self> {
+        let key = &table.spec().primary_key;
+        let key_types = key.iter().map(|&column| logical_type(schema, column));
+        let key_types: Vec<LogicalType> = key_types.collect();
         Some(Self {
             name: name.to_string(),
-            projection: projection.ok()?,
+            condition: condition(selection, key, &key_types, schema)?,
             key_types,
-            condition,
-            parameters,
-            table,
         })
     }
 
-    /// The rows for these arguments of EXECUTE.
-    pub(crate) fn execute(
-        &self,
-        database: &Database,
-        arguments: &[Argument<'_>],
-        execution: Scheduling,
-    ) -> Result<RecordBatch, SqlError> {
-        if arguments.len() != self.parameters {
-            return Err(PreparedError::Arguments {
-                name: self.name.clone(),
-                expected: self.parameters,
-                given: arguments.len(),
-            }
-            .into());
-        }
-        self.read(database, &self.keys(arguments)?, execution)
-    }
-
-    /// The rows that have one of the keys in `keys`, which has one array per key column.
-    pub(crate) fn execute_keys(
-        &self,
-        database: &Database,
-        keys: &[ArrayRef],
-        execution: Scheduling,
-    ) -> Result<RecordBatch, SqlError> {
-        let rows = keys.first().map_or(0, |array| array.len());
-        if keys.len() != self.key_types.len() || keys.iter().any(|array| array.len() != rows) {
-            return Err(PreparedError::Arguments {
-                name: self.name.clone(),
-                expected: self.key_types.len(),
-                given: keys.len(),
-            }
-            .into());
-        }
-        let mut columns = Vec::with_capacity(keys.len());
-        for (parameter, (array, ty)) in keys.iter().zip(&self.key_types).enumerate() {
-            let array =
-                types::convert(array, &ty.arrow()).map_err(|error| PreparedError::Argument {
-                    name: self.name.clone(),
-                    parameter: parameter + 1,
-                    value: types::text(&error),
-                    expected: ty.to_string(),
-                })?;
-            columns.push(array);
-        }
-        self.read(database, &columns, execution)
-    }
-
-    fn read(
-        &self,
-        database: &Database,
-        keys: &[ArrayRef],
-        execution: Scheduling,
-    ) -> Result<RecordBatch, SqlError> {
-        let spec_name = &self.table.spec().name;
-        let current = database.table(spec_name);
-        if !current.is_some_and(|table| Arc::ptr_eq(&table, &self.table)) {
-            return Err(PreparedError::TableGone {
-                name: self.name.clone(),
-                table: spec_name.clone(),
-            }
-            .into());
-        }
-        let snapshot = self.table.snapshot();
-        let lookups = &mut Lookups::new(execution);
-        let rows = find_rows(&snapshot, keys, lookups).map_err(SqlError::engine)?;
-        snapshot
-            .reconstruct(&rows, &self.projection, lookups)
-            .map_err(SqlError::engine)
+    /// The numbers of its parameters.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = usize> {
+        let (Condition::Equal(operands) | Condition::Any(operands)) = &self.condition;
+        operands.iter().filter_map(Operand::parameter)
     }
 
     /// One array per key column. Keys that contain NULL equal nothing and are left out.
-    fn keys(&self, arguments: &[Argument<'_>]) -> Result<Vec<ArrayRef>, SqlError> {
+    pub(super) fn keys(&self, arguments: &[Argument<'_>]) -> Result<Vec<ArrayRef>, SqlError> {
         let value = |operand: &Operand, ty: LogicalType| match operand {
             Operand::Literal(value) => Ok(value.clone()),
             Operand::Parameter(number) => match &arguments[*number] {
@@ -316,25 +179,23 @@ fn is_text(ty: LogicalType) -> bool {
     )
 }
 
-impl Condition {
-    /// The number of parameters; `None` if their numbers have a gap.
-    fn parameters(&self) -> Option<usize> {
-        let (Condition::Equal(operands) | Condition::Any(operands)) = self;
-        let mut numbers: Vec<usize> = operands
-            .iter()
-            .filter_map(|operand| match operand {
-                Operand::Parameter(number) => Some(*number),
-                Operand::Literal(_) => None,
-            })
-            .collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers
-            .iter()
-            .enumerate()
-            .all(|(place, number)| place == *number)
-            .then_some(numbers.len())
+impl Operand {
+    /// The number of the parameter, if it is one.
+    pub(super) fn parameter(&self) -> Option<usize> {
+        match self {
+            Operand::Parameter(number) => Some(*number),
+            Operand::Literal(_) => None,
+        }
     }
+}
+
+/// The number of parameters if `numbers` are theirs; `None` if the numbers have a gap.
+pub(super) fn count(numbers: impl Iterator<Item = usize>) -> Option<usize> {
+    let mut numbers: Vec<usize> = numbers.collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let has_no_gap = numbers.iter().copied().eq(0..numbers.len());
+    has_no_gap.then_some(numbers.len())
 }
 
 /// The condition, if it fixes the whole key and says nothing else.
@@ -405,7 +266,7 @@ fn condition(
     (!operands.is_empty()).then_some(Condition::Equal(operands))
 }
 
-fn operand(expr: &Expr, ty: LogicalType) -> Option<Operand> {
+pub(super) fn operand(expr: &Expr, ty: LogicalType) -> Option<Operand> {
     match expr {
         Expr::Value(ast::ValueWithSpan {
             value: ast::Value::Placeholder(name),
@@ -419,7 +280,7 @@ fn operand(expr: &Expr, ty: LogicalType) -> Option<Operand> {
 }
 
 /// A literal as a value of type `ty`; `Some(None)` is NULL, `None` is another expression.
-fn literal(expr: &Expr, ty: LogicalType) -> Option<Option<Value>> {
+pub(super) fn literal(expr: &Expr, ty: LogicalType) -> Option<Option<Value>> {
     match expr {
         Expr::Nested(inner) => literal(inner, ty),
         Expr::TypedString(typed) => match &typed.value.value {
@@ -458,44 +319,12 @@ fn parsed(text: &str, ty: LogicalType) -> Option<Option<Value>> {
     (!value.is_null(0)).then(|| Value::of_array(&value, 0))
 }
 
-fn column_of(expr: &Expr, schema: &Schema) -> Option<usize> {
+pub(super) fn column_of(expr: &Expr, schema: &Schema) -> Option<usize> {
     match expr {
         Expr::Nested(inner) => column_of(inner, schema),
         Expr::Identifier(ident) => schema.index_of(&identifier(ident)).ok(),
         _ => None,
     }
-}
-
-/// The columns of a select list and their fields; `None` if an item is computed.
-fn columns(items: &[SelectItem], schema: &Schema) -> Option<(Vec<usize>, Vec<Field>)> {
-    let mut columns = Vec::new();
-    let mut fields: Vec<Field> = Vec::new();
-    for item in items {
-        match item {
-            SelectItem::Wildcard(options) if options.to_string().is_empty() => {
-                columns.extend(0..schema.fields().len());
-                fields.extend(schema.fields().iter().map(|field| field.as_ref().clone()));
-            }
-            SelectItem::UnnamedExpr(expr) => {
-                let column = column_of(expr, schema)?;
-                columns.push(column);
-                fields.push(schema.field(column).clone());
-            }
-            SelectItem::ExprWithAlias { expr, alias } => {
-                let column = column_of(expr, schema)?;
-                columns.push(column);
-                fields.push(schema.field(column).clone().with_name(identifier(alias)));
-            }
-            _ => return None,
-        }
-    }
-    let mut names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
-    names.sort_unstable();
-    // The planner handles two columns of one name.
-    names
-        .windows(2)
-        .all(|pair| pair[0] != pair[1])
-        .then_some((columns, fields))
 }
 
 #[cfg(test)]

@@ -1,0 +1,208 @@
+//! The transaction of a session: its view of the tables, and its changes, which are kept in memory by table.
+//!
+//! Invariant: the view shows the changes so far, to this session alone.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tierra_engine::{Change, Database, Pending, Snapshot, Table};
+
+use crate::error::{ChangeError, SqlError};
+use crate::memory::Collected;
+use crate::view::View;
+
+/// The place of a session's transaction.
+#[derive(Default)]
+pub(super) struct Transactions {
+    open: Mutex<Option<Transaction>>,
+    /// Held by a statement that changes rows: the next one reads what it has changed.
+    writing: tokio::sync::Mutex<()>,
+}
+
+/// An open transaction.
+pub(super) struct Transaction {
+    view: Arc<View>,
+    pending: Vec<Pending>,
+    savepoints: Vec<Savepoint>,
+    /// The accounts of all rows in `pending`.
+    accounts: Vec<Collected>,
+    is_read_only: bool,
+    has_failed: bool,
+}
+
+struct Savepoint {
+    name: String,
+    view: Arc<View>,
+    pending: Vec<Pending>,
+}
+
+impl Transactions {
+    fn lock(&self) -> MutexGuard<'_, Option<Transaction>> {
+        // Changes are put in as a whole, so a panic elsewhere leaves no partial one.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// What the statements of the transaction see; `None` outside of one.
+    pub(super) fn view(&self) -> Option<Arc<View>> {
+        let open = self.lock();
+        open.as_ref()
+            .map(|transaction| Arc::clone(&transaction.view))
+    }
+
+    /// # Errors
+    /// If an earlier statement of the transaction failed.
+    pub(super) fn check(&self) -> Result<(), ChangeError> {
+        let failed = self
+            .lock()
+            .as_ref()
+            .is_some_and(|transaction| transaction.has_failed);
+        match failed {
+            true => Err(ChangeError::Aborted),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes that a statement failed.
+    pub(super) fn fail(&self, error: &SqlError) {
+        if let SqlError::Change(ChangeError::NoTransaction | ChangeError::Nested) = error {
+            return;
+        }
+        if let Some(transaction) = self.lock().as_mut() {
+            transaction.has_failed = true;
+        }
+    }
+
+    /// Waits for the statement that changes rows now; until the guard is dropped no other one does.
+    pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.writing.lock().await
+    }
+
+    /// # Errors
+    /// If the transaction only reads.
+    pub(super) fn check_writable(&self, command: &'static str) -> Result<(), ChangeError> {
+        match &*self.lock() {
+            Some(Transaction {
+                is_read_only: true, ..
+            }) => Err(ChangeError::ReadOnly { command }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn begin(
+        &self,
+        database: &Arc<Database>,
+        is_read_only: bool,
+    ) -> Result<(), ChangeError> {
+        let mut open = self.lock();
+        if open.is_some() {
+            return Err(ChangeError::Nested);
+        }
+        *open = Some(Transaction {
+            view: Arc::new(View::new(database)),
+            pending: Vec::new(),
+            savepoints: Vec::new(),
+            accounts: Vec::new(),
+            is_read_only,
+            has_failed: false,
+        });
+        Ok(())
+    }
+
+    pub(super) fn end(&self) -> Result<Transaction, ChangeError> {
+        self.lock().take().ok_or(ChangeError::NoTransaction)
+    }
+
+    fn with<T>(
+        &self,
+        change: impl FnOnce(&mut Transaction) -> Result<T, ChangeError>,
+    ) -> Result<T, ChangeError> {
+        change(self.lock().as_mut().ok_or(ChangeError::NoTransaction)?)
+    }
+
+    /// Marks a place to go back to.
+    pub(super) fn mark(&self, name: String) -> Result<(), ChangeError> {
+        self.with(|transaction| {
+            transaction.savepoints.push(Savepoint {
+                name,
+                view: Arc::clone(&transaction.view),
+                pending: transaction.pending.clone(),
+            });
+            Ok(())
+        })
+    }
+
+    /// Goes back to a mark, which stays.
+    pub(super) fn go_back(&self, name: &str) -> Result<(), ChangeError> {
+        self.with(|transaction| {
+            let place = transaction.place_of(name)?;
+            transaction.savepoints.truncate(place + 1);
+            let point = &transaction.savepoints[place];
+            transaction.view = Arc::clone(&point.view);
+            transaction.pending = point.pending.clone();
+            transaction.has_failed = false;
+            Ok(())
+        })
+    }
+
+    /// Forgets a mark, and those behind it.
+    pub(super) fn unmark(&self, name: &str) -> Result<(), ChangeError> {
+        self.with(|transaction| {
+            let place = transaction.place_of(name)?;
+            transaction.savepoints.truncate(place);
+            Ok(())
+        })
+    }
+
+    /// The changes of `table` so far.
+    pub(super) fn pending(&self, table: &Arc<Table>) -> Result<Pending, ChangeError> {
+        self.with(|transaction| {
+            let mut known = transaction.pending.iter();
+            let known = known.find(|pending| is_of(pending.snapshot(), table));
+            Ok(known
+                .cloned()
+                .unwrap_or_else(|| Pending::new(transaction.view.of(table))))
+        })
+    }
+
+    /// Puts `pending` in place of the changes of its table.
+    pub(super) fn put(
+        &self,
+        pending: Pending,
+        account: Option<Collected>,
+    ) -> Result<(), ChangeError> {
+        self.with(|transaction| {
+            let snapshot = pending.snapshot().clone();
+            let others = &mut transaction.pending;
+            others.retain(|other| !is_of(other.snapshot(), snapshot.table()));
+            others.push(pending);
+            transaction.view = Arc::new(transaction.view.with(snapshot));
+            transaction.accounts.extend(account);
+            Ok(())
+        })
+    }
+}
+
+fn is_of(snapshot: &Snapshot, table: &Arc<Table>) -> bool {
+    Arc::ptr_eq(snapshot.table(), table)
+}
+
+impl Transaction {
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// The changes to commit.
+    pub(super) fn into_changes(self) -> Vec<Change> {
+        let pending = self.pending.into_iter();
+        let pending = pending.filter(|pending| !pending.is_empty());
+        pending.map(Pending::into_change).collect()
+    }
+
+    fn place_of(&self, name: &str) -> Result<usize, ChangeError> {
+        let place = self.savepoints.iter().rposition(|point| point.name == name);
+        place.ok_or_else(|| ChangeError::NoSavepoint(name.to_string()))
+    }
+}

@@ -1,0 +1,73 @@
+//! What a statement sees: one snapshot of each table, all of one moment, however often the statement reads a table.
+//!
+//! A statement that changes rows names them by their ids in its view. The statements of a transaction share a view, to which
+//! their own changes are added.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tierra_engine::{Database, Snapshot, Table};
+
+/// The snapshots that a statement reads.
+pub(crate) struct View {
+    database: Arc<Database>,
+    /// Empty until a table is read.
+    taken: Mutex<Vec<Snapshot>>,
+}
+
+impl View {
+    /// The state of `database` at the moment that a table is first read.
+    pub(crate) fn new(database: &Arc<Database>) -> Self {
+        Self {
+            database: Arc::clone(database),
+            taken: Mutex::default(),
+        }
+    }
+
+    /// The snapshot of `table`.
+    pub(crate) fn of(&self, table: &Arc<Table>) -> Snapshot {
+        let mut taken = self.lock();
+        if taken.is_empty() {
+            *taken = self.database.all_snapshots();
+        }
+        if let Some(snapshot) = taken.iter().find(|snapshot| is_of(snapshot, table)) {
+            return snapshot.clone();
+        }
+        // It was created since.
+        let snapshot = table.snapshot();
+        taken.push(snapshot.clone());
+        snapshot
+    }
+
+    /// The same view with `snapshot` in place of that of its table.
+    pub(crate) fn with(&self, snapshot: Snapshot) -> Self {
+        let mut taken = self.lock().clone();
+        taken.retain(|other| !is_of(other, snapshot.table()));
+        taken.push(snapshot);
+        Self {
+            database: Arc::clone(&self.database),
+            taken: Mutex::new(taken),
+        }
+    }
+
+    /// Lets go of the snapshots: those of tables that no operator reads would keep space that these tables no longer need.
+    /// Whoever asks for one again gets a later one.
+    pub(crate) fn forget(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Snapshot>> {
+        // A snapshot is added as a whole, so a panic elsewhere leaves no partial one.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_of(snapshot: &Snapshot, table: &Arc<Table>) -> bool {
+    Arc::ptr_eq(snapshot.table(), table)
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").finish_non_exhaustive()
+    }
+}
