@@ -21,6 +21,7 @@ mod simulated;
 mod support;
 
 mod access;
+mod batches;
 mod columns;
 mod copies;
 mod crash;
