@@ -37,7 +37,6 @@ use datafusion::physical_plan::projection::{
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::Stream;
-use tierra_column::bits::Level;
 use tierra_engine::{Scan, ScanCounters, ScanCursor, ScanSpec, Snapshot, row_id_field};
 use tierra_interleave::Scheduling;
 
@@ -101,8 +100,6 @@ struct Shared {
     scan: Option<Arc<Scan>>,
     /// The partitions that have begun. One that begins again belongs to another execution.
     begun: Vec<bool>,
-    /// The instructions of the last partition that began, for EXPLAIN ANALYZE.
-    level: Option<Level>,
 }
 
 impl TierraScanExec {
@@ -143,7 +140,6 @@ impl TierraScanExec {
             *shared = Shared {
                 scan: None,
                 begun: vec![false; partitions],
-                level: None,
             };
         }
         shared.begun[partition] = true;
@@ -299,10 +295,11 @@ impl DisplayAs for TierraScanExec {
         list(f, "filters", &self.plan.shown)?;
         list(f, "dynamic", self.dynamic.expressions())?;
         let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(level) = shared.level {
+        let scan = shared.scan.as_ref();
+        if let Some(level) = scan.and_then(|scan| scan.level()) {
             write!(f, ", simd={level}")?;
         }
-        if let Some(queries) = shared.scan.as_ref().and_then(|scan| scan.batch_queries()) {
+        if let Some(queries) = scan.and_then(|scan| scan.batch_queries()) {
             write!(f, ", batch={queries}")?;
         }
         match self.plan.fetch {
@@ -354,9 +351,6 @@ impl ExecutionPlan for TierraScanExec {
         let scan = self.shared_scan(partition, &settings);
         let cursor = scan.cursor_by(settings.reading);
         let cursor = cursor.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.level = Some(cursor.level());
-        drop(shared);
         let stream = ScanStream {
             // If rows become wide, batches have fewer rows than the scan's. Otherwise a batch has as many as its blocks.
             cut_rows: (wanted < self.plan.batch_rows).then_some(wanted),

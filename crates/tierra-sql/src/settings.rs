@@ -199,7 +199,8 @@ impl ExtensionOptions for TierraSettings {
                 self.reading.level = match &*value.to_ascii_lowercase() {
                     AS_PROFILE_SAYS => None,
                     level => {
-                        let level = level.parse().map_err(|_| invalid(key, value, LEVELS))?;
+                        let level: Level =
+                            level.parse().map_err(|_| invalid(key, value, LEVELS))?;
                         let lacks = || invalid(key, value, &levels_here());
                         Some(Kernels::at(level).ok_or_else(lacks)?.level())
                     }

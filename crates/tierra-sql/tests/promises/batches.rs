@@ -222,7 +222,8 @@ async fn rows_appended_meanwhile_are_in_no_older_answer() {
     });
     let reading = Vec::from_iter(reading);
     for _ in 0..10 {
-        let append = "INSERT INTO t SELECT value, value, value FROM generate_series(1, 70000)";
+        let append =
+            "INSERT INTO t SELECT value, value, value FROM generate_series(1, 70000) AS s(value)";
         writer.sql(append).await.unwrap();
         tokio::time::sleep(Duration::from_millis(2)).await;
     }

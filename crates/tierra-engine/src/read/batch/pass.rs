@@ -204,6 +204,22 @@ impl State {
         }
     }
 
+    /// Whether a member should let others run: it would begin another piece next, and they have many to take.
+    fn is_ahead(&self, at: usize) -> bool {
+        let bit = 1 << at;
+        let is_for_it = |slot: &Slot| slot.wanted & bit != 0 && slot.piece.is_ready();
+        if self.window.iter().any(is_for_it) {
+            return false;
+        }
+        let keeping_up = self.at_work().filter(|(_, needs)| !needs.lags);
+        let keeping_up = keeping_up.fold(0, |all, (other, _)| all | 1_u64 << other) & !bit;
+        let behind = self.window.iter();
+        let behind = behind.filter(|slot| slot.wanted & keeping_up != 0);
+        let bytes = behind.clone().map(|slot| slot.piece.bytes());
+        let are_many = behind.clone().count() > AHEAD_PIECES;
+        are_many || bytes.sum::<usize>() > AHEAD_BYTES
+    }
+
     /// Takes the pieces behind one that a lone member has taken.
     fn take_more(&mut self, at: usize, number: usize) -> Taken {
         let needs = self.members[at].as_mut().expect("it has not left");
@@ -356,7 +372,7 @@ impl Pass {
                 number,
                 more: 0..0,
                 share,
-                is_ahead: false,
+                is_ahead: state.is_ahead(at),
             });
         }
         // What nobody is reading; at the end what somebody is: nobody waits.
@@ -400,17 +416,11 @@ impl Pass {
                 wanted,
             });
         }
-        let keeping_up = state.at_work().filter(|(_, needs)| !needs.lags);
-        let keeping_up = keeping_up.fold(0, |all, (other, _)| all | 1_u64 << other) & !bit;
-        let behind = state.window.iter();
-        let behind = behind.filter(|slot| slot.wanted & keeping_up != 0);
-        let bytes = behind.clone().map(|slot| slot.piece.bytes());
-        let are_many = behind.clone().count() > AHEAD_PIECES;
         Some(Taken {
             number,
             more: 0..0,
             share,
-            is_ahead: are_many || bytes.sum::<usize>() > AHEAD_BYTES,
+            is_ahead: state.is_ahead(at),
         })
     }
 }

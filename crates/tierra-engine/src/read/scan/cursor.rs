@@ -158,7 +158,7 @@ impl ScanCursor {
             counting: Counting::new(spec.columns.len()),
             methods,
             ahead: Ahead::new(reading),
-            level: Chosen::new(reading.level),
+            level: Chosen::new(&scan, kernels, reading.level),
             held: None,
             more: 0..0,
             share: None,

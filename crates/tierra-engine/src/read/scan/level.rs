@@ -17,6 +17,19 @@ use crate::calibration::{Operator, Situation};
 /// Cursors of the process, each of which is a thread's or a task's.
 static CURSORS: AtomicUsize = AtomicUsize::new(0);
 
+impl Scan {
+    /// The instructions that one of its cursors took last; `None` before there is one.
+    pub fn level(&self) -> Option<Level> {
+        Level::ALL.get(self.level.load(Ordering::Relaxed)).copied()
+    }
+
+    fn note_level(&self, level: Level) {
+        let place = Level::ALL.iter().position(|other| *other == level);
+        self.level
+            .store(place.unwrap_or(usize::MAX), Ordering::Relaxed);
+    }
+}
+
 /// How a cursor comes to its level.
 #[derive(Debug)]
 pub(super) struct Chosen {
@@ -27,13 +40,14 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Of a cursor whose level is fixed, or not.
-    pub(super) fn new(level: Option<Level>) -> Self {
+    /// Of a cursor that begins with these kernels, and whose level is fixed or not.
+    pub(super) fn new(scan: &Scan, kernels: Kernels, fixed: Option<Level>) -> Self {
+        scan.note_level(kernels.level());
         // Relaxed, here and below: only the speed depends on it.
         let core = CURSORS.fetch_add(1, Ordering::Relaxed);
         Self {
             core,
-            cursors: level.is_none().then_some(0),
+            cursors: fixed.is_none().then_some(0),
         }
     }
 
@@ -73,7 +87,9 @@ impl Chosen {
             columns: columns.count(),
         };
         let mix = profile.mix(&situation)?;
-        Kernels::at(mix.level_of(self.core % cores))
+        let kernels = Kernels::at(mix.level_of(self.core % cores))?;
+        scan.note_level(kernels.level());
+        Some(kernels)
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Scan {
     pub(super) next: AtomicUsize,
     /// Hands out the morsels of segments instead of `next`, if the scan shares a pass with others.
     pub(super) member: Option<Arc<Member>>,
+    /// The level that a cursor took last, as its place among all levels.
+    pub(super) level: AtomicUsize,
 }
 
 /// A morsel that one cursor takes.
@@ -141,6 +143,7 @@ impl Scan {
             later: LaterCodes::default(),
             next: AtomicUsize::new(if member.is_some() { block_morsels } else { 0 }),
             member,
+            level: AtomicUsize::new(usize::MAX),
         })
     }
 

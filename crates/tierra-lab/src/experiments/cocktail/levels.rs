@@ -215,7 +215,8 @@ struct Rates {
 
 fn rates(rows: &[Row]) -> Option<Vec<Rates>> {
     let of_cell = |cell: &String| {
-        let of = || rows.iter().filter(|row| row.is(&[(CELL, cell)]));
+        let is_measured = |row: &&Row| row.is(&[(CELL, cell)]) && row.get(RATE).is_some();
+        let of = || rows.iter().filter(is_measured);
         let most = |of: &mut dyn Iterator<Item = &Row>| {
             let all = of
                 .map(|row| row.summary(RATE))

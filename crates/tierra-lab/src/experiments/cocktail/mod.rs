@@ -12,12 +12,14 @@ mod data;
 mod levels;
 mod queries;
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tierra_engine::{Calibration, Database, Effort, LevelProfile};
 use tierra_memory::emulation;
 
-use self::data::{FAR, MEMORIES, NEAR};
+use self::data::{FAR, MEMORIES, Memory, NEAR};
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::contender::Tierra;
@@ -91,8 +93,6 @@ impl Experiment for Cocktail {
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         // Larger than the caches.
         let count = lab.size(1 << 19, 1 << 25);
-        let rounds = lab.size(1, 9);
-        let lasts = Duration::from_millis(lab.size(2, 200));
         let effort = lab.size(Effort::QUICK, Effort::FULL);
         let folder = lab.folder_in_memory()?;
         let dir = folder.path().join("db");
@@ -116,21 +116,14 @@ impl Experiment for Cocktail {
         let bar = progress::bar("memories", MEMORIES.len());
         for memory in MEMORIES {
             bar.set_message(memory.name);
-            let snapshot = data::snapshot(&database, memory)?;
             emulation::set(memory.far).by("the emulation", "emulating")?;
-            let measured = (|| -> Result<Vec<Row>, LabError> {
-                let mut rows =
-                    levels::measure(&snapshot, memory, calibration.levels(), lasts, rounds)?;
-                rows.extend(append::measure(
-                    folder.path(),
-                    memory,
-                    lab.size(1 << 20, 256 << 20),
-                    rounds,
-                )?);
-                rows.extend(queries::levels(lab, &database, memory, rounds)?);
-                rows.extend(queries::batches(lab, &database, memory, rounds)?);
-                Ok(rows)
-            })();
+            let measured = Work {
+                lab,
+                database: &database,
+                folder: folder.path(),
+                levels: calibration.levels(),
+            };
+            let measured = measured.measure(memory);
             emulation::set(None).by("the emulation", "ending it")?;
             rows.extend(measured?);
             bar.inc(1);
@@ -140,8 +133,8 @@ impl Experiment for Cocktail {
         rows.extend(over);
         let parameters = Row::new()
             .count("rows", count)
-            .count("rounds", rounds as u64)
-            .count("lasts_ms", lasts.as_millis() as u64);
+            .count("rounds", rounds(lab) as u64)
+            .count("lasts_ms", lasts(lab).as_millis() as u64);
         Ok(Measured {
             tier: Tier::Emulated,
             parameters,
@@ -227,6 +220,42 @@ impl Experiment for Cocktail {
             ),
             over("select 10 %, over the best level (paper)", "best mix", 1.0),
         ]
+    }
+}
+
+fn rounds(lab: &Lab) -> usize {
+    lab.size(1, 9)
+}
+
+/// How long threads scan with one mix.
+fn lasts(lab: &Lab) -> Duration {
+    Duration::from_millis(lab.size(2, 200))
+}
+
+/// What is measured in each memory.
+struct Work<'a> {
+    lab: &'a Lab,
+    database: &'a Arc<Database>,
+    folder: &'a Path,
+    levels: &'a LevelProfile,
+}
+
+impl Work<'_> {
+    fn measure(&self, memory: Memory) -> Result<Vec<Row>, LabError> {
+        let Work {
+            lab,
+            database,
+            folder,
+            levels,
+        } = self;
+        let rounds = rounds(lab);
+        let snapshot = data::snapshot(database, memory)?;
+        let mut rows = levels::measure(&snapshot, memory, levels, lasts(lab), rounds)?;
+        let appended = lab.size(1 << 20, 256 << 20);
+        rows.extend(append::measure(folder, memory, appended, rounds)?);
+        rows.extend(queries::levels(lab, database, memory, rounds)?);
+        rows.extend(queries::batches(lab, database, memory, rounds)?);
+        Ok(rows)
     }
 }
 
