@@ -70,8 +70,10 @@ mod tail;
 mod tiering;
 mod write;
 
-pub use calibrate::{CalibrateError, Effort, Measured, ScratchError};
-pub use calibration::{Calibration, LookupKind, write_profile};
+pub use calibrate::{CalibrateError, Effort, Measured, MeasuredMixes, ScratchError};
+pub use calibration::{
+    Calibration, LevelProfile, LookupKind, Mix, MixRow, Operator, Situation, write_profile,
+};
 pub use database::adopt::{AdoptOptions, Adopted};
 pub use database::copies::CopyInfo;
 pub use database::{Database, TierInfo};
@@ -83,6 +85,7 @@ pub use error::{
 };
 pub use manifest::SEGMENT_ROWS;
 pub use manifest::row_id::RowId;
+pub use read::batch::{BatchLimits, Batches};
 pub use read::lookup::CellCounters;
 pub use read::rows::{Projection, Rows};
 pub use read::scan::{IndexUse, Scan, ScanCounters, ScanCursor, ScanSpec, row_id_field};

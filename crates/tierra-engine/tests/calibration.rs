@@ -6,7 +6,11 @@ mod support;
 use std::fs;
 
 use support::{all_rows, options, rows, spec};
-use tierra_engine::{Calibration, Database, Effort, LookupKind, Measured};
+use tierra_column::bits::Level;
+use tierra_engine::{
+    Calibration, Database, Effort, LookupKind, Measured, MeasuredMixes, Mix, Reading, ScanSpec,
+};
+use tierra_interleave::Scheduling;
 use tierra_memory::Speed;
 use tierra_memory::emulation::{self, FarMemory};
 
@@ -75,7 +79,23 @@ fn a_database_is_calibrated_and_opened_with_it() {
         assert!(*plain_ns > 0.0 && interleaved_ns.iter().all(|(_, ns)| *ns > 0.0));
     }
 
-    let calibration = Calibration::of(&measured);
+    // Levels of scans: each situation has a mix, and a file with all of them is read back and in effect.
+    let mut steps = 0;
+    let mixes = database
+        .calibrate_levels(EFFORT, &fars, || steps += 1)
+        .unwrap();
+    assert_eq!(steps, EFFORT.steps_of_levels(2));
+    assert_eq!(emulation::current(), None);
+    for measured in &mixes {
+        assert!(measured.best().is_some());
+        assert!(measured.values_per_s.iter().all(|(_, rate)| *rate > 0.0));
+    }
+    let chosen = |measured: &MeasuredMixes| (measured.situation, measured.best().unwrap().clone());
+    let scalar = Mix::uniform(Level::Scalar, 1);
+    let mut levels: Vec<_> = mixes.iter().map(chosen).collect();
+    levels.iter_mut().for_each(|(_, mix)| *mix = scalar.clone());
+
+    let calibration = Calibration::of(&measured).with_levels(levels);
     calibration.write(&dir).unwrap();
     let expected = all_rows(&table);
     drop((table, database));
@@ -87,5 +107,19 @@ fn a_database_is_calibrated_and_opened_with_it() {
         .find(|measured| measured.kind == LookupKind::Key)
         .unwrap();
     assert_eq!(gate.now().size(), key.best().0);
-    assert_eq!(all_rows(&database.table("t").unwrap()), expected);
+    let table = database.table("t").unwrap();
+    let spec = ScanSpec {
+        projection: vec![0],
+        filters: vec![],
+        batch_rows: 8192,
+        execution: Scheduling::Auto,
+    };
+    let scan = table.snapshot().scan(spec);
+    let mut cursor = scan.cursor_by(Reading::default()).unwrap();
+    cursor.next(&[], 0).unwrap().unwrap();
+    assert_eq!(
+        (cursor.level(), scan.level()),
+        (Level::Scalar, Some(Level::Scalar))
+    );
+    assert_eq!(all_rows(&table), expected);
 }

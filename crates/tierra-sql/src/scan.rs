@@ -1,5 +1,7 @@
 //! The operator that reads a table: one partition per thread, all on one shared scan.
 //!
+//! A scan joins the batch of those that read the same columns of its table ([`tierra_engine::Batches`]), if there is one.
+//!
 //! The engine hands out blocks of rows to the partitions on request, evaluates the filters on packed codes, and decodes
 //! only the wanted columns of surviving rows. Filters that joins and top-k operators learn while the query runs are checked
 //! before every batch. A partition gives way to other tasks of its thread ([`Turn`]), so that all threads get their share.
@@ -7,7 +9,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
@@ -40,7 +42,8 @@ use tierra_interleave::Scheduling;
 
 use crate::filter::{ColumnFilters, DynamicFilters};
 use crate::late::RowSource;
-use crate::{settings, statistics};
+use crate::settings::{self, TierraSettings};
+use crate::statistics;
 
 /// Tables smaller than this are read by one thread: starting another costs more than it saves.
 const PARALLEL_ROWS: u64 = 1 << 15;
@@ -129,7 +132,7 @@ impl TierraScanExec {
     }
 
     /// The scan of the execution that `partition` belongs to.
-    fn shared_scan(&self, partition: usize) -> Arc<Scan> {
+    fn shared_scan(&self, partition: usize, settings: &TierraSettings) -> Arc<Scan> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = shared.begun.get(partition).copied().unwrap_or(true);
         if begun {
@@ -151,8 +154,12 @@ impl TierraScanExec {
             };
             if plan.row_ids {
                 plan.snapshot.scan_with_row_ids(spec)
-            } else {
+            } else if plan.fetch.is_some() {
+                // It stops early: where it begins matters, and others gain nothing.
                 plan.snapshot.scan(spec)
+            } else {
+                plan.snapshot
+                    .scan_in_batch(spec, &settings.batches, settings.batch)
             }
         });
         Arc::clone(scan)
@@ -287,6 +294,14 @@ impl DisplayAs for TierraScanExec {
         };
         list(f, "filters", &self.plan.shown)?;
         list(f, "dynamic", self.dynamic.expressions())?;
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let scan = shared.scan.as_ref();
+        if let Some(level) = scan.and_then(|scan| scan.level()) {
+            write!(f, ", simd={level}")?;
+        }
+        if let Some(queries) = scan.and_then(|scan| scan.batch_queries()) {
+            write!(f, ", batch={queries}")?;
+        }
         match self.plan.fetch {
             Some(fetch) => write!(f, ", fetch={fetch}"),
             None => Ok(()),
@@ -333,14 +348,16 @@ impl ExecutionPlan for TierraScanExec {
     ) -> Result<SendableRecordBatchStream> {
         let wanted = context.session_config().batch_size();
         let settings = settings::of(context.session_config().options());
-        let scan = self.shared_scan(partition);
+        let scan = self.shared_scan(partition, &settings);
         let cursor = scan.cursor_by(settings.reading);
+        let cursor = cursor.map_err(|error| DataFusionError::External(Box::new(error)))?;
         let stream = ScanStream {
             // If rows become wide, batches have fewer rows than the scan's. Otherwise a batch has as many as its blocks.
             cut_rows: (wanted < self.plan.batch_rows).then_some(wanted),
             rest: None,
             schema: self.schema(),
-            cursor: cursor.map_err(|error| DataFusionError::External(Box::new(error)))?,
+            waits: Some(scan),
+            cursor,
             snapshot: self.plan.snapshot.clone(),
             table_schema: Arc::clone(&self.plan.schema),
             dynamic: Arc::clone(&self.dynamic),
@@ -444,6 +461,7 @@ struct Counts {
     bytes_far: Count,
     bytes_copied: Count,
     blocks_helped: Count,
+    blocks_shared: Count,
     lookups: Count,
     index_lookups: Count,
     suspensions: Count,
@@ -462,6 +480,7 @@ impl Counts {
             bytes_far: count("bytes_far"),
             bytes_copied: count("bytes_copied"),
             blocks_helped: count("blocks_helped"),
+            blocks_shared: count("blocks_shared"),
             lookups: count("lookups"),
             index_lookups: count("index_lookups"),
             suspensions: count("suspensions"),
@@ -493,6 +512,11 @@ impl Counts {
             now.blocks_helped,
             self.seen.blocks_helped,
         );
+        add(
+            &self.blocks_shared,
+            now.blocks_shared,
+            self.seen.blocks_shared,
+        );
         add(&self.lookups, now.lookups, self.seen.lookups);
         add(
             &self.index_lookups,
@@ -522,6 +546,11 @@ impl Turn {
         }
     }
 
+    /// Gives way before anything else is done.
+    fn end(&mut self) {
+        self.began = None;
+    }
+
     /// Whether to give way now. The next call begins a turn, however long the others took.
     fn is_over(&mut self) -> bool {
         if std::mem::take(&mut self.gave_way) {
@@ -536,6 +565,8 @@ impl Turn {
 /// One partition's share of a scan.
 struct ScanStream {
     schema: SchemaRef,
+    /// The scan, until it has begun: its batch may wait for other queries.
+    waits: Option<Arc<Scan>>,
     cursor: ScanCursor,
     snapshot: Snapshot,
     table_schema: SchemaRef,
@@ -575,6 +606,9 @@ impl ScanStream {
         let (version, filters) = self.dynamic.known(&self.snapshot, &self.table_schema)?;
         let next = self.cursor.next(&filters, version);
         self.counts.advance(self.cursor.counters());
+        if self.cursor.gets_ahead() {
+            self.turn.end();
+        }
         let Some(batch) = next.map_err(|error| DataFusionError::External(Box::new(error)))? else {
             return Ok(None);
         };
@@ -592,6 +626,10 @@ impl Stream for ScanStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(scan) = &self.waits {
+            ready!(scan.poll_begin(context));
+            self.waits = None;
+        }
         if self.turn.is_over() {
             context.waker().wake_by_ref();
             return Poll::Pending;

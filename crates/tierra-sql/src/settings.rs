@@ -5,10 +5,12 @@
 //! the database: SET changes them for every session, and SHOW shows the values in force.
 
 use std::any::Any;
+use std::time::Duration;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
-use tierra_engine::{Frames, ReadChecks, Reading, ScrubPace};
+use tierra_column::bits::{Kernels, Level};
+use tierra_engine::{BatchLimits, Batches, Frames, ReadChecks, Reading, ScrubPace};
 use tierra_interleave::Scheduling;
 use tierra_memory::Size;
 use tierra_memory::emulation::{self, FarMemory};
@@ -36,6 +38,11 @@ pub const THREADS_MOST: usize = 1024;
 const PREFETCH_LINES_MOST: usize = 64;
 /// The most blocks that a helper is ahead: with more, what it fetches for wide tables leaves the cache before it is used.
 const HELPER_BLOCKS_MOST: usize = 8;
+/// The most queries of a batch, and the longest that one waits for others.
+const BATCH_QUERIES_MOST: usize = 64;
+const BATCH_MS_MOST: usize = 10_000;
+/// The value of `tierra.simd` that takes the instructions that the machine's profile says.
+const AS_PROFILE_SAYS: &str = "auto";
 /// The value of `tierra.access` that leaves the mode to each tier.
 const AS_TIERS_SAY: &str = "tier";
 
@@ -54,10 +61,14 @@ pub(crate) struct TierraSettings {
     pub(crate) late_rows: bool,
     /// Rows of a join's build side from which its lookups are interleaved.
     pub(crate) join_build_rows: usize,
-    /// How scans read blocks in far memory.
+    /// How scans read blocks.
     pub(crate) reading: Reading,
     /// The frames of the database.
     pub(crate) frames: Frames,
+    /// The batches of the database, that scans join.
+    pub(crate) batches: Batches,
+    /// How large these become, and how long the first query waits.
+    pub(crate) batch: BatchLimits,
     /// When data read from the database is checked.
     pub(crate) read_checks: ReadChecks,
     /// The speed of the database's scrubber.
@@ -95,6 +106,9 @@ impl TierraSettings {
             "access" => self.reading.access = settings.reading.access,
             "prefetch_lines" => self.reading.prefetch_lines = settings.reading.prefetch_lines,
             "helper_blocks" => self.reading.helper_blocks = settings.reading.helper_blocks,
+            "simd" => self.reading.level = settings.reading.level,
+            "batch_queries" => self.batch.queries = settings.batch.queries,
+            "batch_ms" => self.batch.wait = settings.batch.wait,
             "frames" => self.frames.reset(),
             "verify_reads" => self.read_checks.reset(),
             "scrub_pace" => self.scrub_pace.reset(),
@@ -118,6 +132,8 @@ impl Default for TierraSettings {
             join_build_rows: JOIN_BUILD_ROWS,
             reading: Reading::default(),
             frames: Frames::default(),
+            batches: Batches::default(),
+            batch: BatchLimits::default(),
             read_checks: ReadChecks::default(),
             scrub_pace: ScrubPace::default(),
         }
@@ -178,6 +194,24 @@ impl ExtensionOptions for TierraSettings {
             }
             "helper_blocks" => {
                 self.reading.helper_blocks = at_most(key, value, HELPER_BLOCKS_MOST)?;
+            }
+            "simd" => {
+                self.reading.level = match &*value.to_ascii_lowercase() {
+                    AS_PROFILE_SAYS => None,
+                    level => {
+                        let level: Level =
+                            level.parse().map_err(|_| invalid(key, value, LEVELS))?;
+                        let lacks = || invalid(key, value, &levels_here());
+                        Some(Kernels::at(level).ok_or_else(lacks)?.level())
+                    }
+                };
+            }
+            "batch_queries" => {
+                self.batch.queries = positive(key, value, BATCH_QUERIES_MOST)?;
+            }
+            "batch_ms" => {
+                let wait_ms = at_most(key, value, BATCH_MS_MOST)?;
+                self.batch.wait = Duration::from_millis(wait_ms as u64);
             }
             "frames" => {
                 let expected = |_| invalid(key, value, "a number of bytes such as '64M', or '0'");
@@ -262,6 +296,25 @@ impl ExtensionOptions for TierraSettings {
                 "Blocks that a helper thread prefetches ahead of a scan in place, where a core is spare; 0: there is no helper",
             ),
             entry(
+                "simd",
+                match self.reading.level {
+                    None => AS_PROFILE_SAYS.to_owned(),
+                    Some(level) => level.to_string(),
+                },
+                "Instructions with which scans test and unpack blocks: 'scalar', 'sse4.2', 'avx2', 'avx512', or 'auto', as \
+                 tierra calibrate found to be the fastest, or else the widest",
+            ),
+            entry(
+                "batch_queries",
+                self.batch.queries.to_string(),
+                "Queries that share one pass over the columns that they have in common, at most; 1: each reads for itself",
+            ),
+            entry(
+                "batch_ms",
+                self.batch.wait.as_millis().to_string(),
+                "Milliseconds that the first query of such a batch waits for others; those that come later join what runs",
+            ),
+            entry(
                 "frames",
                 Size(self.frames.get()).to_string(),
                 "Memory for frames, in the whole database; unused while every scan reads in place",
@@ -287,12 +340,24 @@ impl ExtensionOptions for TierraSettings {
     }
 }
 
+/// What `tierra.simd` can be.
+const LEVELS: &str = "'auto', 'scalar', 'sse4.2', 'avx2' or 'avx512'";
+
+/// What it can be on this CPU.
+fn levels_here() -> String {
+    let levels = Level::available().map(|level| format!(", '{level}'"));
+    format!(
+        "what this CPU has: '{AS_PROFILE_SAYS}'{}",
+        levels.collect::<String>()
+    )
+}
+
 fn unknown(key: &str) -> DataFusionError {
     DataFusionError::Configuration(format!(
         "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads, tierra.batch_rows, \
          tierra.query_memory, tierra.late_rows, tierra.join_build_rows, tierra.access, tierra.prefetch_lines, \
-         tierra.helper_blocks, tierra.frames, tierra.verify_reads, tierra.scrub_pace and \
-         tierra.emulate"
+         tierra.helper_blocks, tierra.simd, tierra.batch_queries, tierra.batch_ms, tierra.frames, tierra.verify_reads, \
+         tierra.scrub_pace and tierra.emulate"
     ))
 }
 

@@ -65,8 +65,8 @@ impl Kernels {
             (Level::Avx512, 0..=16) => 48,
             (Level::Avx512, _) => 16,
             (Level::Avx2, 0..=25) => 10,
-            // Four codes a register, or one.
-            (Level::Avx2, _) | (Level::Scalar, _) => 3,
+            // Four codes a register, or two, or one.
+            (Level::Avx2 | Level::Sse42 | Level::Scalar, _) => 3,
         }
     }
 

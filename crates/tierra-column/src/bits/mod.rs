@@ -14,8 +14,9 @@
 //! they hold, so that a kernel may load a whole register anywhere in a block.
 //!
 //! [`Kernels`] is how everyone else computes on codes. Each kernel is written once, in
-//! `arch/generic`, over the verbs of the `Vector` trait; `arch/scalar`, `arch/x86_64/avx2` and
-//! `arch/x86_64/avx512` implement the verbs. The level is detected once ([`Level::detect`]).
+//! `arch/generic`, over the verbs of the `Vector` trait; `arch/scalar` and, in `arch/x86_64`,
+//! `sse42`, `avx2` and `avx512` implement the verbs. The fastest level is detected once ([`Level::detect`]); whoever wants
+//! another makes [`Kernels::at`] it.
 //!
 //! ```
 //! use tierra_column::bits::{Kernels, Mask, PAD_BYTES, packed_bytes};
@@ -43,7 +44,7 @@ mod vector;
 
 pub(crate) use code_bits::CodeBits;
 pub use kernels::{CodeOutOfRange, Kernels};
-pub use level::Level;
+pub use level::{Level, ParseLevelError};
 pub use mask::{Mask, SetBits};
 pub(crate) use packing::width_of;
 pub use packing::{max_code, packed_bytes};

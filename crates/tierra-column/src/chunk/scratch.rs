@@ -13,15 +13,30 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Fresh buffers, 20 KiB.
+    /// Fresh buffers, 20 KiB, for the fastest kernels of this CPU.
     pub fn new() -> Scratch {
+        Scratch::with(Kernels::best())
+    }
+
+    /// Fresh buffers for these kernels.
+    pub fn with(kernels: Kernels) -> Scratch {
         Scratch {
-            kernels: Kernels::best(),
+            kernels,
             codes: Box::new([0; BLOCK_LEN]),
             selected: Box::new([0; BLOCK_LEN]),
             narrow: Box::new([0; BLOCK_LEN]),
             window: Vec::new(),
         }
+    }
+
+    /// The kernels that work on the blocks.
+    pub fn kernels(&self) -> Kernels {
+        self.kernels
+    }
+
+    /// Works with other kernels from now on.
+    pub fn set_kernels(&mut self, kernels: Kernels) {
+        self.kernels = kernels;
     }
 }
 

@@ -13,15 +13,17 @@ use tierra_memory::emulation::{self, EmulationError, FarMemory};
 use tierra_memory::replication::ReplicationError;
 use tierra_memory::{GateStart, Speed};
 
+mod levels;
 mod scratch;
 mod subject;
 mod writes;
 
+pub use self::levels::MeasuredMixes;
 use self::scratch::Scratch;
 use self::subject::Subject;
 use crate::calibration::{Calibration, GateCalibration, LookupKind};
 use crate::database::Database;
-use crate::error::{DamageError, LoadError, LookupError, OpenError, TableError};
+use crate::error::{DamageError, LoadError, LookupError, OpenError, ScanError, TableError};
 
 /// Group sizes that are tried.
 const SIZES: [usize; 8] = [8, 16, 24, 32, 40, 48, 56, 64];
@@ -93,6 +95,9 @@ pub enum CalibrateError {
     /// Reading the measured structure failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
+    /// Scanning a scratch table failed.
+    #[error(transparent)]
+    Scan(ScanError),
     /// An index is damaged.
     #[error(transparent)]
     Index(#[from] DamageError),

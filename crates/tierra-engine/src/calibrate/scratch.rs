@@ -31,6 +31,11 @@ const ROWS_PER_TEXT: u64 = 4;
 /// Approximate bytes of a row in the pool, including its index and dictionaries.
 const BYTES_PER_ROW: u64 = 64;
 
+/// The table in a memory.
+type SpecOf = fn(Speed) -> TableSpec;
+/// The values of some of its rows, of so many.
+type ColumnsOf = fn(Speed, Range<u64>, u64) -> Vec<ArrayRef>;
+
 /// Removed when dropped.
 pub(super) struct Scratch {
     /// `None` while it is being removed.
@@ -54,10 +59,21 @@ impl Scratch {
         TABLES.len() as u64 * effort.rows.div_ceil(BATCH_ROWS)
     }
 
-    /// Makes one for `database`.
+    /// Makes one for `database`, to look up in.
     pub(super) fn make(
         database: &Database,
         effort: Effort,
+        step: &mut impl FnMut(),
+    ) -> Result<Scratch, CalibrateError> {
+        Self::make_of(database, effort, spec, columns, step)
+    }
+
+    /// Makes one of these tables.
+    pub(super) fn make_of(
+        database: &Database,
+        effort: Effort,
+        spec: SpecOf,
+        columns: ColumnsOf,
         step: &mut impl FnMut(),
     ) -> Result<Scratch, CalibrateError> {
         let pool = database.first_pool();
@@ -73,7 +89,7 @@ impl Scratch {
             tables: Vec::new(),
             dir: pool.with_file_name(name),
         };
-        let made = scratch.fill(effort, step);
+        let made = scratch.fill(effort, spec, columns, step);
         made.map_err(|source| CalibrateError::Scratch {
             path: scratch.dir.clone(),
             mib: (effort.rows * BYTES_PER_ROW) >> 20,
@@ -87,7 +103,18 @@ impl Scratch {
         &self.tables
     }
 
-    fn fill(&mut self, effort: Effort, step: &mut impl FnMut()) -> Result<(), ScratchError> {
+    /// The same, each with the memory that it lies in.
+    pub(super) fn tables_of(&self) -> impl Iterator<Item = (Speed, &Snapshot)> {
+        TABLES.into_iter().zip(&self.tables)
+    }
+
+    fn fill(
+        &mut self,
+        effort: Effort,
+        spec: SpecOf,
+        columns: ColumnsOf,
+        step: &mut impl FnMut(),
+    ) -> Result<(), ScratchError> {
         if self.dir.try_exists()? {
             fs::remove_dir_all(&self.dir)?;
         }

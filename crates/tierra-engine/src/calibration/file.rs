@@ -4,29 +4,34 @@
 //! key near off = 48 interleaved                  kind, tier, far memory emulated = size, mode
 //! cell far off = 32 interleaved
 //! cell far latency=300ns,misses=10,.. = 24 interleaved
+//! levels far off aggregate 24 1 = scalar 1 18 no, avx512 19 24 no
+//!                                                tier, far memory, operator, threads, shared columns = the rows of a mix
 //! ```
-//! between the lines that every [`MeasuredFile`] has. Version 1 had keys and cells only.
+//! between the lines that every [`MeasuredFile`] has. Version 1 had keys and cells only, version 2 no levels.
 //!
 //! Invariant: only a whole file that this machine wrote is used. The database opens without any other and logs that once; only
-//! the speed of lookups changes.
+//! the speed of lookups and scans changes.
 
 use std::fmt::{Display, Write as _};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tierra_memory::emulation::{self, FarMemory};
 use tierra_memory::machine::{MeasuredFile, MeasuredFileError};
-use tierra_memory::{GateStart, Speed, emulation};
+use tierra_memory::{GateStart, Speed};
 
-use super::{Calibration, GateCalibration};
+use super::{Calibration, GateCalibration, Mix, Situation};
 
 const NAME: &str = "calibration";
 const FILE: MeasuredFile = MeasuredFile {
     what: "calibration",
-    version: 2,
-    len_max: 1 << 16,
+    version: 3,
+    len_max: 1 << 18,
 };
 /// The word for no emulation, here and in SQL.
 const OFF: &str = "off";
+/// The first word of a line about levels.
+const LEVELS: &str = "levels";
 
 impl Calibration {
     /// Reads the calibration of the database in `dir`; `None` if it has none.
@@ -34,8 +39,17 @@ impl Calibration {
     /// # Errors
     /// [`MeasuredFileError`] if the file must not be used.
     pub fn read(dir: &Path) -> Result<Option<Calibration>, MeasuredFileError> {
-        let entries = FILE.read(&dir.join(NAME), entry)?;
-        Ok(entries.map(|entries| Calibration { entries }))
+        let Some(entries) = FILE.read(&dir.join(NAME), entry)? else {
+            return Ok(None);
+        };
+        let (mut gates, mut levels) = (Vec::new(), Vec::new());
+        for entry in entries {
+            match entry {
+                Entry::Gate(gate) => gates.push(gate),
+                Entry::Levels(situation, mix) => levels.push((situation, mix)),
+            }
+        }
+        Ok(Some(Calibration::new(gates).with_levels(levels)))
     }
 
     /// The calibration for the database in `dir`. Logs a warning if the stored one must not be used.
@@ -57,29 +71,83 @@ impl Calibration {
         let path = dir.join(NAME);
         let mut text = String::new();
         for GateCalibration { kind, speed, start } in &self.entries {
-            let far = start.far.map_or(OFF.to_owned(), |far| far.to_string());
+            let far = text_of(start.far);
             let GateStart { size, first, .. } = start;
             writeln!(text, "{kind} {speed} {far} = {size} {first}")
                 .expect("no writer of strings fails");
+        }
+        for (situation, mix) in self.levels.entries() {
+            let Situation {
+                speed,
+                far,
+                operator,
+                threads,
+                columns,
+            } = situation;
+            let far = text_of(*far);
+            writeln!(
+                text,
+                "{LEVELS} {speed} {far} {operator} {threads} {columns} = {mix}"
+            )
+            .expect("no writer of strings fails");
         }
         FILE.write(&path, &text)?;
         Ok(path)
     }
 }
 
-fn entry(line: &str) -> Result<GateCalibration, String> {
+enum Entry {
+    Gate(GateCalibration),
+    Levels(Situation, Mix),
+}
+
+fn text_of(far: Option<FarMemory>) -> String {
+    far.map_or(OFF.to_owned(), |far| far.to_string())
+}
+
+fn tier(text: &str) -> Result<Speed, String> {
+    let mut speeds = [Speed::Near, Speed::Far].into_iter();
+    let named = speeds.find(|speed| speed.to_string() == text);
+    named.ok_or_else(|| format!("{text:?} is no tier"))
+}
+
+fn entry(line: &str) -> Result<Entry, String> {
+    match line.split_once(' ') {
+        Some((LEVELS, line)) => levels(line).map(|(situation, mix)| Entry::Levels(situation, mix)),
+        _ => gate(line).map(Entry::Gate),
+    }
+}
+
+fn levels(line: &str) -> Result<(Situation, Mix), String> {
+    let expected = || {
+        format!(
+            "expected a tier, far memory, an operator, threads and columns = a mix, found {line:?}"
+        )
+    };
+    let (what, mix) = line.split_once(" = ").ok_or_else(expected)?;
+    let &[speed, far, operator, threads, columns] = &words(what)[..] else {
+        return Err(expected());
+    };
+    let situation = Situation {
+        speed: tier(speed)?,
+        far: emulation::parse(far).map_err(said)?,
+        operator: operator.parse()?,
+        threads: threads.parse().map_err(said)?,
+        columns: columns.parse().map_err(said)?,
+    };
+    Ok((situation, mix.parse()?))
+}
+
+fn gate(line: &str) -> Result<GateCalibration, String> {
     let expected =
         || format!("expected a lookup, a tier and far memory = a size and a mode, found {line:?}");
     let (what, start) = line.split_once(" = ").ok_or_else(expected)?;
     let (&[kind, tier, far], &[size, first]) = (&words(what)[..], &words(start)[..]) else {
         return Err(expected());
     };
-    let speed = [Speed::Near, Speed::Far]
-        .into_iter()
-        .find(|speed| speed.to_string() == tier);
     Ok(GateCalibration {
         kind: kind.parse()?,
-        speed: speed.ok_or_else(|| format!("{tier:?} is no tier"))?,
+        speed: self::tier(tier)?,
         start: GateStart {
             far: emulation::parse(far).map_err(said)?,
             size: size.parse().map_err(said)?,
@@ -99,10 +167,9 @@ fn said(error: impl Display) -> String {
 #[cfg(test)]
 mod tests {
     use tierra_interleave::{Execution, GroupSize};
-    use tierra_memory::emulation::FarMemory;
 
     use super::*;
-    use crate::calibration::LookupKind;
+    use crate::calibration::{LookupKind, Operator};
 
     fn some() -> Calibration {
         let entry = |kind, speed, far, size, first| GateCalibration {
@@ -119,13 +186,29 @@ mod tests {
             ..FarMemory::REMOTE_SOCKET
         };
         let (plain, interleaved) = (Execution::Plain, Execution::Interleaved);
-        Calibration {
-            entries: vec![
-                entry(LookupKind::Key, Speed::Near, None, 40, interleaved),
-                entry(LookupKind::Cell, Speed::Far, None, 1, plain),
-                entry(LookupKind::Cell, Speed::Far, Some(far), 64, interleaved),
-            ],
-        }
+        let situation = |operator, far, threads| Situation {
+            speed: Speed::Far,
+            far,
+            operator,
+            threads,
+            columns: 4,
+        };
+        let mix = |text: &str| text.parse().unwrap();
+        let gates = vec![
+            entry(LookupKind::Key, Speed::Near, None, 40, interleaved),
+            entry(LookupKind::Cell, Speed::Far, None, 1, plain),
+            entry(LookupKind::Cell, Speed::Far, Some(far), 64, interleaved),
+        ];
+        Calibration::new(gates).with_levels(vec![
+            (
+                situation(Operator::Aggregate, None, 24),
+                mix("scalar 1 18 no, avx512 19 24 no"),
+            ),
+            (
+                situation(Operator::Select, Some(far), 2),
+                mix("sse4.2 1 2 yes, avx2 1 2 yes"),
+            ),
+        ])
     }
 
     #[test]
@@ -153,6 +236,10 @@ mod tests {
             ("cell far octane = 48 plain", "octane"),
             ("cell away off = 48 plain", "no tier"),
             ("hash near off = 48 plain", "no kind of lookup"),
+            ("levels far off aggregate 2 1", "expected a tier"),
+            ("levels far off sort 2 1 = scalar 1 2 no", "no operator"),
+            ("levels far off select 2 1 = scalar 2 1 no", "two cores"),
+            ("levels far off select 2 1 = mmx 1 2 no", "mmx"),
             ("cell far off 48 plain", "expected a lookup"),
             ("", "expected a lookup"),
         ] {

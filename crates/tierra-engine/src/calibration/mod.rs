@@ -1,12 +1,14 @@
-//! How much this machine's lookups gain from interleaving, measured and stored in the database's directory.
+//! How much this machine's lookups gain from interleaving, and which instructions suit its scans ([`levels`]), measured and stored
+//! in the database's directory.
 //!
 //! For each kind of lookup, each tier of its structure, and each emulated far memory: the group size, and whether interleaving is
 //! cheaper than one lookup after the other. Gates start with these values ([`Calibration::gate`]) and go on measuring; without
 //! them they learn from the lookups that run. A measurement under one far memory says nothing about another.
 //!
-//! Invariant: a calibration changes the speed of lookups, never their results.
+//! Invariant: a calibration changes the speed of lookups and scans, never their results.
 
 mod file;
+mod levels;
 mod log_profile;
 
 use std::fmt;
@@ -16,6 +18,7 @@ use std::sync::Arc;
 use tierra_column::{LogicalType, Physical};
 use tierra_memory::{GateStart, MemoryGate, Speed};
 
+pub use levels::{LevelProfile, Mix, MixRow, Operator, Situation};
 pub use log_profile::write_profile;
 pub(crate) use log_profile::{LOG_METHOD, method_of};
 
@@ -95,15 +98,33 @@ pub(crate) struct GateCalibration {
     pub(crate) start: GateStart,
 }
 
-/// The initial values of gates.
+/// The initial values of gates, and the levels of scans.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration {
     entries: Vec<GateCalibration>,
+    levels: LevelProfile,
 }
 
 impl Calibration {
     pub(crate) fn new(entries: Vec<GateCalibration>) -> Self {
-        Self { entries }
+        Self {
+            entries,
+            levels: LevelProfile::default(),
+        }
+    }
+
+    /// The same with these levels of scans.
+    #[must_use]
+    pub fn with_levels(self, levels: Vec<(Situation, Mix)>) -> Self {
+        Self {
+            levels: LevelProfile::new(levels),
+            ..self
+        }
+    }
+
+    /// The levels of scans.
+    pub fn levels(&self) -> &LevelProfile {
+        &self.levels
     }
 
     /// A gate for lookups of a kind in a structure of a tier.
@@ -136,12 +157,10 @@ mod tests {
                 first,
             },
         };
-        let calibration = Calibration {
-            entries: vec![
-                entry(LookupKind::Cell, Speed::Near, 16, Execution::Plain),
-                entry(LookupKind::Cell, Speed::Far, 32, Execution::Interleaved),
-            ],
-        };
+        let calibration = Calibration::new(vec![
+            entry(LookupKind::Cell, Speed::Near, 16, Execution::Plain),
+            entry(LookupKind::Cell, Speed::Far, 32, Execution::Interleaved),
+        ]);
         let seen = |kind, speed| {
             let gate = calibration.gate(kind, speed);
             (gate.now().size().get(), gate.now().execution())

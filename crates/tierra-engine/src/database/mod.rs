@@ -20,6 +20,7 @@ use tierra_memory::{Counters, Durability, MediumKind, NearMemory, Pool, Speed, T
 use self::copies::CopyInfo;
 use crate::calibration::Calibration;
 use crate::error::{CommitError, OpenError, TableError, TierError, UnavailableError};
+use crate::read::batch::Batches;
 use crate::scrub::background::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress, Scrubber};
 use crate::scrub::{self, ScrubOptions, ScrubReport};
 use crate::spec::TableSpec;
@@ -99,6 +100,7 @@ pub struct Database {
     /// `None` with a recorder.
     mover: Option<Mover>,
     given_up: Vec<(String, u64)>,
+    batches: Batches,
 }
 
 impl Database {
@@ -224,6 +226,7 @@ impl Database {
             scrubber: Scrubber::start(storage.clone(), requests.clone(), catalog.clone(), pace),
             mover,
             given_up,
+            batches: Batches::default(),
             storage,
             requests,
             catalog,
@@ -498,6 +501,11 @@ impl Database {
     /// The frames of scans that do not read in place; their size can be read and changed.
     pub fn frames(&self) -> &Frames {
         &self.storage.losses().frames
+    }
+
+    /// The batches that scans of its tables join.
+    pub fn batches(&self) -> &Batches {
+        &self.batches
     }
 
     /// How often reads are checked; can be read and changed.

@@ -10,6 +10,7 @@ mod open;
 use std::io;
 use std::path::PathBuf;
 
+use tierra_column::bits::Level;
 use tierra_column::{EncodeError, FilterError, FormatError, PostingsError};
 use tierra_memory::replication::ReplicationError;
 use tierra_memory::{CopyMethodError, PoolError, RegionError};
@@ -602,6 +603,9 @@ pub enum ScanError {
     /// A tier cannot be read in the way that was asked for.
     #[error(transparent)]
     Access(#[from] CopyMethodError),
+    /// The CPU lacks instructions that were asked for.
+    #[error("this CPU has no {0}: use 'auto', which takes what it has")]
+    Level(Level),
     /// A filter that the column cannot evaluate.
     #[error("table {table:?}, column {column:?}: {source}")]
     Filter {

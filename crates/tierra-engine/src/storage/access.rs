@@ -15,6 +15,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use tierra_column::bits::Level;
 use tierra_memory::{CopyMethod, CopyMethodError, Pool};
 
 /// How a scan reaches blocks in far memory.
@@ -73,7 +74,7 @@ impl FromStr for Access {
     }
 }
 
-/// How a cursor reads blocks in far memory. No row depends on it.
+/// How a cursor reads blocks. No row depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// How it reaches them; `None`: as each tier says.
@@ -82,6 +83,8 @@ pub struct Reading {
     pub prefetch_lines: usize,
     /// In place, how many blocks a helper thread is ahead, where a core is spare; 0: there is no helper.
     pub helper_blocks: usize,
+    /// The instructions that test and unpack blocks; `None`: those that the machine's profile says, or the fastest.
+    pub level: Option<Level>,
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod simulated;
 mod support;
 
 mod access;
+mod batches;
 mod changes;
 mod columns;
 mod copies;

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "sql")]
 mod access;
+#[cfg(feature = "sql")]
+mod cocktail;
 mod crash;
 #[cfg(feature = "engine")]
 mod database;
@@ -71,6 +73,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &sums::Sums,
         #[cfg(feature = "sql")]
         &access::AccessModes,
+        #[cfg(feature = "sql")]
+        &cocktail::Cocktail,
         #[cfg(feature = "sql")]
         &load::Load,
         #[cfg(feature = "sql")]

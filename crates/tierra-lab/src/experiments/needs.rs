@@ -26,6 +26,7 @@ const NEEDS: [(&str, Needs); 36] = [
     ("tpch", needs(2, 4, 2)),
     ("sums", needs(2, 2, 1)),
     ("access", needs(5, 6, 1)),
+    ("cocktail", needs(10, 4, 1)),
     ("load", needs(2, 4, 2)),
     ("scan", needs(2, 1, 0)),
     ("point", needs(5, 4, 2)),

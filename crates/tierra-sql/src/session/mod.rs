@@ -84,6 +84,7 @@ impl Session {
             .unwrap_or_else(memory::default_bytes);
         initial.read_checks = database.read_checks().clone();
         initial.frames = database.frames().clone();
+        initial.batches = database.batches().clone();
         initial.scrub_pace = database.scrub_pace().clone();
         let beginning = Beginning::of(&initial);
         let memory = Arc::new(QueryMemory::new(initial.query_memory));

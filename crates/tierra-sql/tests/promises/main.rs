@@ -1,6 +1,7 @@
 //! What this crate promises, one file per promise; one program, because linking DataFusion is slow.
 
 mod arrays;
+mod batches;
 mod benchmarks;
 mod differential;
 mod executor;

@@ -1,10 +1,10 @@
-//! `tierra calibrate`: measures and stores what interleaved lookups gain on this machine, and the fastest way to write its
-//! logs.
+//! `tierra calibrate`: measures and stores what interleaved lookups gain on this machine, which instructions its scans should use,
+//! and the fastest way to write its logs.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tierra_engine::{Calibration, Effort, Measured, write_profile};
+use tierra_engine::{Calibration, Effort, Measured, MeasuredMixes, write_profile};
 use tierra_interleave::Execution;
 use tierra_memory::emulation::{self, FarMemory};
 use tierra_memory::replication::{Profile, SIZE_CLASSES, Situation, class_bytes};
@@ -52,14 +52,73 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
         let of_far = measured.iter().filter(|measured| measured.far == *far);
         print!("{}", table(of_far));
     }
-    let path = Calibration::of(&measured).write(db);
+    let bar = progress::steps_bar("levels", effort.steps_of_levels(fars.len()));
+    let mixes = database
+        .engine()
+        .calibrate_levels(effort, &fars, || bar.inc(1));
+    bar.finish_and_clear();
+    let mixes = mixes.map_err(Box::new)?;
+    let chosen = mixes
+        .iter()
+        .filter_map(|measured| Some((measured.situation, measured.best()?.clone())));
+    let calibration = Calibration::of(&measured).with_levels(chosen.collect());
+    let path = calibration.write(db);
     let path = path.map_err(|source| CommandError::File {
         action: "write the calibration into",
         path: db.clone(),
         source,
     })?;
-    println!("\nnanoseconds a lookup; written to {}", path.display());
+    println!("\nnanoseconds a lookup");
+    print!("\n{}", table_of_mixes(&mixes));
+    println!("\nmillion values a second; written to {}", path.display());
     calibrate_writes(database.engine(), db, effort)
+}
+
+/// For each situation the levels that are used, and their speed beside those of each level alone.
+fn table_of_mixes(mixes: &[MeasuredMixes]) -> TextTable {
+    let alone = |measured: &MeasuredMixes| {
+        let of = measured.values_per_s.iter();
+        let of = of.filter_map(|(mix, rate)| Some((mix.level()?.to_string(), *rate)));
+        of.collect::<Vec<_>>()
+    };
+    let levels = mixes.first().map(alone).unwrap_or_default();
+    let columns =
+        ["tier", "far memory", "operator", "threads", "columns"].map(|head| (head, Side::Left));
+    let columns = columns.into_iter();
+    let columns = columns.chain(
+        levels
+            .iter()
+            .map(|(level, _)| (level.as_str(), Side::Right)),
+    );
+    let columns = columns.chain([
+        ("chosen", Side::Right),
+        ("levels, cores, round robin", Side::Left),
+    ]);
+    let mut table = TextTable::new(columns);
+    for measured in mixes {
+        let situation = &measured.situation;
+        let millions = |rate: f64| format!("{:.0}", rate / 1e6);
+        let far = situation
+            .far
+            .map_or("off".to_owned(), |far| far.to_string());
+        let mut row = vec![
+            situation.speed.to_string(),
+            far,
+            situation.operator.to_string(),
+            situation.threads.to_string(),
+            situation.columns.to_string(),
+        ];
+        row.extend(alone(measured).into_iter().map(|(_, rate)| millions(rate)));
+        let best = measured.best();
+        let mut all = measured.values_per_s.iter();
+        let rate = all
+            .find(|(mix, _)| Some(mix) == best)
+            .map(|(_, rate)| *rate);
+        row.push(rate.map_or(String::new(), millions));
+        row.push(best.map_or(String::new(), ToString::to_string));
+        table.push(row);
+    }
+    table
 }
 
 /// The calibration of logs.

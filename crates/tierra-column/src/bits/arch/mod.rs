@@ -29,6 +29,9 @@ pub(super) fn compiled<R>(level: Available, work: impl FnOnce() -> R) -> R {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         Level::Avx2 => unsafe { x86_64::avx2::compiled(work) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Sse42 => unsafe { x86_64::sse42::compiled(work) },
         _ => work(),
     }
 }
@@ -43,6 +46,9 @@ pub(super) fn on_codes<K: Kernel>(level: Available, block: Block<'_>, kernel: K)
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         Level::Avx2 => unsafe { x86_64::avx2::on_codes(block, kernel) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Sse42 => unsafe { x86_64::sse42::on_codes(block, kernel) },
         _ => scalar::on_codes(block, kernel),
     }
 }
@@ -67,6 +73,9 @@ pub(super) fn on_u32s<K: Kernel>(level: Available, values: &[u32], kernel: K) ->
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         Level::Avx2 => unsafe { x86_64::avx2::on_u32s(values, kernel) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Sse42 => unsafe { x86_64::sse42::on_u32s(values, kernel) },
         _ => scalar::on_u32s(values, kernel),
     }
 }
@@ -81,6 +90,9 @@ pub(super) fn on_u64s<K: Kernel>(level: Available, values: &[u64], kernel: K) ->
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         Level::Avx2 => unsafe { x86_64::avx2::on_u64s(values, kernel) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Sse42 => unsafe { x86_64::sse42::on_u64s(values, kernel) },
         _ => scalar::on_u64s(values, kernel),
     }
 }

@@ -1,5 +1,5 @@
 //! Counts what a cursor reads. A block of a segment counts once per column however often it is used, and is charged where far
-//! memory is emulated; the tail counts once per batch and column. Reads of a chunk are reported once per segment, to find chunks
+//! memory is emulated, unless another scan of a batch has just read it; the tail counts once per batch and column. Reads of a chunk are reported once per segment, to find chunks
 //! that are worth a near copy.
 
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use tierra_memory::emulation::{Transfer, begin_read};
 use tierra_memory::placement::Uses;
 
 use super::spec::ScanCounters;
+use crate::read::batch::Share;
 use crate::segment::Segment;
 use crate::segment::framed::Copying;
 use crate::segment::methods::Methods;
@@ -70,6 +71,7 @@ impl Counting {
         column: usize,
         block: usize,
         methods: &Methods,
+        share: Option<&Share>,
     ) -> Transfer {
         let last = &mut self.last[column].0;
         if *last == self.serial {
@@ -78,6 +80,10 @@ impl Counting {
         }
         *last = self.serial;
         self.read += 1;
+        if share.is_some_and(|share| share.note_read(segment, column, block)) {
+            self.counters.blocks_shared += 1;
+            return begin_read(&[]);
+        }
         self.counters.blocks_read += 1;
         let stored = segment.chunk(column).stored_block(block);
         let bytes = stored.len() as u64;
@@ -91,6 +97,17 @@ impl Counting {
             true => &[],
             false => stored,
         })
+    }
+
+    /// Counts blocks that another scan has unpacked, of these columns of the current block.
+    pub(super) fn given(&mut self, columns: usize) {
+        self.read += columns as u64;
+        self.given_blocks(columns);
+    }
+
+    /// Counts such blocks where no block is read.
+    pub(super) fn given_blocks(&mut self, blocks: usize) {
+        self.counters.blocks_shared += blocks as u64;
     }
 
     /// Counts blocks that a helper was asked for.
@@ -116,7 +133,7 @@ impl Counting {
 
     /// Counts those of the `needed` columns that were not read as skipped.
     pub(super) fn end_block(&mut self, needed: usize) {
-        self.counters.blocks_skipped += needed as u64 - self.read;
+        self.counters.blocks_skipped += (needed as u64).saturating_sub(self.read);
     }
 
     pub(super) fn tail_rows(&mut self, rows: usize) {

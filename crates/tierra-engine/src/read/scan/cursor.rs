@@ -12,16 +12,19 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOption
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter;
 use arrow::error::ArrowError;
-use tierra_column::bits::{BLOCK_LEN, Mask};
+use tierra_column::bits::{BLOCK_LEN, Kernels, Level, Mask};
 use tierra_column::{Chunk, ColumnReader, Filter, Scratch, Verdict, evaluate};
 
 use super::ahead::Ahead;
 use super::counting::Counting;
 use super::filters::Conditions;
-use super::shared::{MORSEL_BLOCKS, Morsel, Scan};
+use super::level::Chosen;
+use super::shared::{MORSEL_BLOCKS, Morsel, Scan, TakenMorsel};
 use super::spec::ScanCounters;
+use super::whole::Whole;
 use crate::error::ScanError;
 use crate::manifest::row_id::RowId;
+use crate::read::batch::{AtWork, Share};
 use crate::segment::Segment;
 use crate::segment::framed::Copying;
 use crate::segment::methods::Methods;
@@ -51,6 +54,17 @@ pub struct ScanCursor {
     methods: Methods,
     copying: Copying,
     ahead: Ahead,
+    level: Chosen,
+    /// A morsel that begins the next batch.
+    held: Option<TakenMorsel>,
+    /// Morsels that were taken with the last one.
+    more: Range<usize>,
+    /// What other scans of the batch share of the last morsel, unless it is taken whole.
+    share: Option<Share>,
+    whole: Whole,
+    is_ahead: bool,
+    /// As long as it may take morsels.
+    at_work: Option<AtWork>,
 }
 
 /// A source of rows.
@@ -83,18 +97,22 @@ struct Batch {
 impl Scan {
     /// A cursor for one thread, which reads in place.
     pub fn cursor(self: &Arc<Self>) -> ScanCursor {
-        self.cursor_with(Methods::IN_PLACE, Reading::default())
+        self.cursor_with(Methods::IN_PLACE, Reading::default(), Kernels::best())
     }
 
     /// A cursor for one thread, which reads blocks in far memory so. Its rows are those of any other.
     ///
     /// # Errors
-    /// [`ScanError::Access`] if a tier of the database cannot be read so.
+    /// [`ScanError::Access`] if a tier of the database cannot be read so, [`ScanError::Level`] if the CPU lacks the instructions.
     pub fn cursor_by(self: &Arc<Self>, reading: Reading) -> Result<ScanCursor, ScanError> {
+        let kernels = match reading.level {
+            Some(level) => Kernels::at(level).ok_or(ScanError::Level(level))?,
+            None => Kernels::best(),
+        };
         let tiers = self.snapshot.table().storage().tiers();
         let segments = &self.snapshot.version().segments;
         let columns = &self.spec.projection;
-        let (mut readers, mut scratch) = (None, Scratch::default());
+        let (mut readers, mut scratch) = (None, Scratch::with(kernels));
         let decode = |column: usize, chunk: &Chunk<'_>, block: usize| {
             let Some(place) = columns.iter().position(|other| *other == column) else {
                 return;
@@ -106,18 +124,23 @@ impl Scan {
             let _ = readers[place].append(chunk, block, &all, dictionary, &mut scratch);
         };
         let methods = Methods::settle(reading.access, &tiers, segments, columns, decode)?;
-        Ok(self.cursor_with(methods, reading))
+        Ok(self.cursor_with(methods, reading, kernels))
     }
 
-    fn cursor_with(self: &Arc<Self>, methods: Methods, reading: Reading) -> ScanCursor {
+    fn cursor_with(
+        self: &Arc<Self>,
+        methods: Methods,
+        reading: Reading,
+        kernels: Kernels,
+    ) -> ScanCursor {
         // Relaxed, here and below: an estimate.
         self.cursors.fetch_add(1, Ordering::Relaxed);
-        ScanCursor::new(self.clone(), methods, reading)
+        ScanCursor::new(self.clone(), methods, reading, kernels)
     }
 }
 
 impl ScanCursor {
-    fn new(scan: Arc<Scan>, methods: Methods, reading: Reading) -> Self {
+    fn new(scan: Arc<Scan>, methods: Methods, reading: Reading, kernels: Kernels) -> Self {
         let spec = scan.snapshot.table().spec();
         let mut cursor = Self {
             conditions: Conditions::new(&scan),
@@ -132,11 +155,18 @@ impl ScanCursor {
                 ids: scan.row_ids.then(Vec::new),
             },
             undecided: Vec::new(),
-            scratch: Scratch::default(),
+            scratch: Scratch::with(kernels),
             counting: Counting::new(spec.columns.len()),
             methods,
             copying: Copying::default(),
             ahead: Ahead::new(reading),
+            level: Chosen::new(&scan, kernels, reading.level),
+            held: None,
+            more: 0..0,
+            share: None,
+            whole: Whole::default(),
+            is_ahead: false,
+            at_work: scan.member.as_ref().map(|member| member.at_work()),
             scan,
         };
         cursor.settle_needed();
@@ -147,7 +177,10 @@ impl ScanCursor {
     fn has_block(&self) -> bool {
         let is_block =
             |rest: &Progress| matches!(rest, Progress::Blocks { blocks, .. } if !blocks.is_empty());
-        self.at.as_ref().is_some_and(is_block) || !self.again.is_empty()
+        self.at.as_ref().is_some_and(is_block)
+            || !self.again.is_empty()
+            || self.held.is_some()
+            || !self.more.is_empty()
     }
 
     /// The block behind the current one, if it is of the same morsel.
@@ -170,6 +203,17 @@ impl ScanCursor {
             .collect();
         self.needed.sort_unstable();
         self.needed.dedup();
+    }
+
+    /// The instructions of the kernels that test and unpack blocks.
+    pub fn level(&self) -> Level {
+        self.scratch.kernels().level()
+    }
+
+    /// Whether other scans of the batch have come far behind since the last call, so that those of the same thread should run
+    /// first.
+    pub fn gets_ahead(&mut self) -> bool {
+        std::mem::take(&mut self.is_ahead)
     }
 
     /// The counters so far.
@@ -206,10 +250,14 @@ impl ScanCursor {
             let batch = self.read_batch(more, more_version);
             // Before the rows, or an error, are returned.
             if self.scan.snapshot.table().storage().validate(seen) && !self.is_stale {
-                if let Ok(Some(batch)) = &batch {
-                    self.counting.returned(batch.num_rows());
-                }
-                return batch;
+                let Ok(Some(batch)) = batch else {
+                    self.whole.abandon();
+                    self.share = None;
+                    return batch;
+                };
+                self.whole.end(&batch, &self.scan.spec.projection);
+                self.counting.returned(batch.num_rows());
+                return Ok(Some(batch));
             }
             self.read_again();
         }
@@ -220,6 +268,8 @@ impl ScanCursor {
     #[cold]
     fn read_again(&mut self) {
         self.is_stale = false;
+        self.whole.abandon();
+        self.share = None;
         self.at = None;
         self.again.extend(self.made_of.drain(..).rev());
         self.conditions.unbind();
@@ -244,14 +294,23 @@ impl ScanCursor {
         }
         let version = scan.snapshot.version();
         let full = scan.spec.batch_rows.max(1);
-        while self.batch.rows < full && !self.is_stale {
+        while (self.batch.rows < full || self.whole.is_filling()) && !self.is_stale {
             match self.at.take() {
-                None => match self.again.pop().or_else(|| scan.take().map(Work::Morsel)) {
-                    None => {
-                        self.ahead.end();
-                        break;
-                    }
+                None if self.whole.is_filling() => break,
+                None => match self.again.pop() {
                     Some(work) => self.begin(work, version),
+                    None => match self.take(&scan) {
+                        None => {
+                            self.at_work = None;
+                            self.ahead.end();
+                            break;
+                        }
+                        Some(taken) if self.batch.rows > 0 && self.is_taken_whole(&taken, version) => {
+                            self.held = Some(taken);
+                            break;
+                        }
+                        Some(taken) => self.begin_taken(taken, version),
+                    },
                 },
                 Some(Progress::Blocks {
                     segment,
@@ -279,7 +338,70 @@ impl ScanCursor {
         }
     }
 
+    /// The next morsel.
+    fn take(&mut self, scan: &Scan) -> Option<TakenMorsel> {
+        if let Some(held) = self.held.take() {
+            return Some(held);
+        }
+        match self.more.next() {
+            Some(number) => Some(TakenMorsel::alone(scan.morsels[number], 0..0)),
+            None => scan.take().inspect(|taken| self.more = taken.more.clone()),
+        }
+    }
+
+    /// Whether all rows of a morsel are taken, so that its columns can be shared with other scans of the batch. Their versions
+    /// may lack other rows.
+    fn is_taken_whole(&self, taken: &TakenMorsel, version: &TableVersion) -> bool {
+        let Morsel::Blocks { segment, first, .. } = taken.morsel else {
+            return false;
+        };
+        taken.share.is_some()
+            && deleted_in(version, &version.segments[segment], first) == 0
+            && self.conditions.len() == 0
+            && self.batch.ids.is_none()
+            && !self.batch.readers.is_empty()
+    }
+
+    /// Begins a morsel that was just taken.
+    fn begin_taken(&mut self, taken: TakenMorsel, version: &TableVersion) {
+        let is_whole = self.is_taken_whole(&taken, version);
+        self.is_ahead = taken.is_ahead;
+        self.begin(Work::Morsel(taken.morsel), version);
+        let (
+            Some(share),
+            Morsel::Blocks {
+                segment,
+                first,
+                end,
+            },
+        ) = (taken.share, taken.morsel)
+        else {
+            return;
+        };
+        let segment = &version.segments[segment];
+        share.begin(segment);
+        if !is_whole {
+            share.open();
+            self.share = Some(share);
+            return;
+        }
+        let rows = (first..end).map(|block| segment.block_rows(block)).sum();
+        let are_all_given = self.whole.begin(share, rows, &self.scan.spec.projection);
+        let is_there = |column: &usize| !segment.is_placeholder(*column);
+        if are_all_given && self.needed.iter().all(is_there) {
+            self.at = None;
+            self.batch.rows = rows;
+            self.counting
+                .given_blocks((end - first) * self.needed.len());
+        }
+    }
+
     fn begin(&mut self, work: Work, version: &TableVersion) {
+        self.share = None;
+        let is_select = self.conditions.len() > 0;
+        if let Some(kernels) = self.level.changed(&self.scan, is_select) {
+            self.scratch.set_kernels(kernels);
+        }
         self.made_of.push(work.clone());
         self.ahead.begin_morsel(&mut self.copying);
         let morsel = match work {
@@ -353,10 +475,19 @@ impl ScanCursor {
         let next = self.next_block();
         if self.select(segment, block, spec, &mut mask)? {
             self.conditions.check_there(at, segment, spec, block)?;
-            for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
+            self.counting.given(self.whole.given());
+            let columns = self.batch.readers.iter_mut().zip(&scan.spec.projection);
+            for (place, (reader, column)) in columns.enumerate() {
+                if self.whole.is_given(place) {
+                    segment.check_there(spec, *column, block)?;
+                    continue;
+                }
                 self.ahead
                     .begin_column(segment, *column, next, &self.methods);
-                let _reading = self.counting.read(segment, *column, block, &self.methods);
+                let share = self.share.as_ref().or(self.whole.share());
+                let _reading = self
+                    .counting
+                    .read(segment, *column, block, &self.methods, share);
                 let append = |chunk: &Chunk<'_>| {
                     let dictionary = version.dictionary(*column);
                     reader.append(chunk, block, &mask, dictionary, &mut self.scratch)
@@ -427,7 +558,10 @@ impl ScanCursor {
             let column = condition.column;
             self.ahead
                 .begin_column(segment, column, next, &self.methods);
-            let _reading = self.counting.read(segment, column, block, &self.methods);
+            let share = self.share.as_ref();
+            let _reading = self
+                .counting
+                .read(segment, column, block, &self.methods, share);
             let select = |chunk: &Chunk<'_>| chunk.select(bound, block, mask, &mut self.scratch);
             let selected = segment.read_by(
                 &self.methods,
@@ -521,11 +655,9 @@ impl ScanCursor {
     }
 
     fn emit(&mut self) -> Result<RecordBatch, ScanError> {
-        let mut columns: Vec<ArrayRef> = self
-            .batch
-            .readers
-            .iter_mut()
-            .map(ColumnReader::finish)
+        let readers = self.batch.readers.iter_mut().enumerate();
+        let mut columns: Vec<ArrayRef> = readers
+            .map(|(place, reader)| self.whole.take(place).unwrap_or_else(|| reader.finish()))
             .collect();
         if let Some(ids) = &mut self.batch.ids {
             columns.push(Arc::new(UInt64Array::from(std::mem::take(ids))));

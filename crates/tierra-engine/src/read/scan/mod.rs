@@ -4,6 +4,8 @@
 //! morsels, which are runs of blocks of one segment or one batch of the tail, so that threads end at about the same time
 //! regardless of how many rows pass the filters.
 //!
+//! Scans in a batch get the morsels of segments from the pass that they share with others ([`crate::read::batch`]).
+//!
 //! Invariant: every row of the snapshot belongs to exactly one morsel, and exactly one cursor takes each morsel.
 
 mod ahead;
@@ -13,8 +15,11 @@ mod costs;
 mod counting;
 mod cursor;
 mod filters;
+mod joined;
+mod level;
 mod shared;
 mod spec;
+mod whole;
 
 use std::sync::Arc;
 
@@ -38,7 +43,7 @@ impl Snapshot {
     /// # Panics
     /// If `spec` names a column that does not exist.
     pub fn scan_with_indexes(&self, spec: ScanSpec, index_use: IndexUse) -> Arc<Scan> {
-        Scan::new(self.clone(), spec, false, index_use)
+        Scan::new(self.clone(), spec, false, index_use, None)
     }
 
     /// As [`Snapshot::scan`], with one more column after those of the projection: each row's id
@@ -47,6 +52,6 @@ impl Snapshot {
     /// # Panics
     /// If `spec` names a column that does not exist.
     pub fn scan_with_row_ids(&self, spec: ScanSpec) -> Arc<Scan> {
-        Scan::new(self.clone(), spec, true, IndexUse::WhereCheaper)
+        Scan::new(self.clone(), spec, true, IndexUse::WhereCheaper, None)
     }
 }

@@ -1,5 +1,6 @@
 //! The state that the cursors of a scan share: the morsels, and which of them are taken.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,11 +9,14 @@ use arrow::datatypes::{Schema, SchemaRef};
 use super::codes::{LaterCodes, SharedCodes};
 use super::spec::{IndexUse, ScanSpec, row_id_field};
 use crate::deleted::PAGE_BLOCKS;
+use crate::read::batch::{Member, PIECE_BLOCKS, Share};
 use crate::table::snapshot::Snapshot;
 
-/// Blocks of a morsel: 16,384 rows are enough to make the counter cheap, and few enough to keep eight threads busy on 100,000
-/// rows. Deleted rows are counted by morsel.
-pub(super) const MORSEL_BLOCKS: usize = PAGE_BLOCKS;
+/// Blocks of a morsel: 8,192 rows are enough to make the counter cheap, few enough to keep eight threads busy on 100,000 rows, and
+/// as many as a batch of rows has, so that scans can share them. Deleted rows are counted by morsel.
+pub(super) const MORSEL_BLOCKS: usize = 8;
+const _: () = assert!(MORSEL_BLOCKS == PIECE_BLOCKS, "scans share morsels");
+const _: () = assert!(MORSEL_BLOCKS == PAGE_BLOCKS, "deleted rows are counted by morsel");
 
 /// A unit of work of one cursor.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +53,33 @@ pub struct Scan {
     /// By segment: its first morsel.
     pub(super) first_morsels: Vec<usize>,
     pub(super) next: AtomicUsize,
+    /// Hands out the morsels of segments instead of `next`, if the scan shares a pass with others.
+    pub(super) member: Option<Arc<Member>>,
+    /// The level that a cursor took last, as its place among all levels.
+    pub(super) level: AtomicUsize,
+}
+
+/// A morsel that one cursor takes.
+#[derive(Debug)]
+pub(super) struct TakenMorsel {
+    pub(super) morsel: Morsel,
+    /// Morsels that were taken with it, because nobody shares them.
+    pub(super) more: Range<usize>,
+    /// What others of the batch read of it, or may read.
+    pub(super) share: Option<Share>,
+    /// Whether others of the batch should run first.
+    pub(super) is_ahead: bool,
+}
+
+impl TakenMorsel {
+    pub(super) fn alone(morsel: Morsel, more: Range<usize>) -> Self {
+        Self {
+            morsel,
+            more,
+            share: None,
+            is_ahead: false,
+        }
+    }
 }
 
 impl Scan {
@@ -57,6 +88,7 @@ impl Scan {
         spec: ScanSpec,
         row_ids: bool,
         index_use: IndexUse,
+        member: Option<Arc<Member>>,
     ) -> Arc<Self> {
         let table = snapshot.table().schema();
         let filtered = spec.filters.iter().map(|(column, _)| *column);
@@ -111,7 +143,9 @@ impl Scan {
             block_morsels,
             first_morsels,
             later: LaterCodes::default(),
-            next: AtomicUsize::new(0),
+            next: AtomicUsize::new(if member.is_some() { block_morsels } else { 0 }),
+            member,
+            level: AtomicUsize::new(usize::MAX),
         })
     }
 
@@ -134,20 +168,31 @@ impl Scan {
     pub(super) fn left(&self) -> f64 {
         // Relaxed: an estimate.
         let taken = self.next.load(Ordering::Relaxed).min(self.morsels.len());
-        (self.morsels.len() - taken) as f64 / self.morsels.len().max(1) as f64
+        let left = self.morsels.len() - taken + self.member.as_ref().map_or(0, |it| it.left());
+        left as f64 / self.morsels.len().max(1) as f64
     }
 
     /// Whether there are blocks that are not taken.
     pub(super) fn has_blocks(&self) -> bool {
-        // Relaxed: the counter only grows, so a `false` stays false.
-        self.next.load(Ordering::Relaxed) < self.block_morsels
+        match &self.member {
+            Some(member) => member.left() > 0,
+            // Relaxed: the counter only grows, so a `false` stays false.
+            None => self.next.load(Ordering::Relaxed) < self.block_morsels,
+        }
     }
 
     /// Takes the next morsel.
-    pub(super) fn take(&self) -> Option<Morsel> {
+    pub(super) fn take(&self) -> Option<TakenMorsel> {
+        if let Some(taken) = self.member.as_ref().and_then(|member| member.take()) {
+            return Some(TakenMorsel {
+                morsel: self.morsels[taken.number],
+                more: taken.more,
+                share: taken.share,
+                is_ahead: taken.is_ahead,
+            });
+        }
         // Relaxed: the counter alone assigns morsels; the rows were published long before.
-        self.morsels
-            .get(self.next.fetch_add(1, Ordering::Relaxed))
-            .copied()
+        let morsel = self.morsels.get(self.next.fetch_add(1, Ordering::Relaxed));
+        morsel.map(|morsel| TakenMorsel::alone(*morsel, 0..0))
     }
 }

@@ -51,6 +51,8 @@ pub struct ScanCounters {
     pub bytes_copied: u64,
     /// Blocks that a helper thread was asked to prefetch, each column counted.
     pub blocks_helped: u64,
+    /// Blocks that another scan of the batch had read, or unpacked; none of them is counted as read.
+    pub blocks_shared: u64,
     /// Rows returned.
     pub rows: u64,
     /// Values looked up in dictionaries, once per scan regardless of the number of segments.
@@ -71,6 +73,7 @@ impl std::ops::AddAssign for ScanCounters {
         self.bytes_far += other.bytes_far;
         self.bytes_copied += other.bytes_copied;
         self.blocks_helped += other.blocks_helped;
+        self.blocks_shared += other.blocks_shared;
         self.rows += other.rows;
         self.lookups += other.lookups;
         self.index_lookups += other.index_lookups;

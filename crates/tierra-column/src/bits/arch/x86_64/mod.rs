@@ -2,3 +2,4 @@
 
 pub(super) mod avx2;
 pub(super) mod avx512;
+pub(super) mod sse42;

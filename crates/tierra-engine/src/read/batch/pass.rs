@@ -1,0 +1,576 @@
+//! The pass that the queries of a batch share: who needs what, and the window of pieces that were read last.
+//!
+//! Invariants: a piece is in the window only if a member that is at work wants it, and no longer than [`WINDOW_BYTES`] of newer
+//! ones. A member's bit in a piece is set only while the piece is in its list of what it needs.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use super::piece::{Piece, Share};
+use super::pieces::{Pieces, Place};
+
+/// The most queries of a batch: each has a bit of a word.
+pub(crate) const QUERIES_MOST: usize = 64;
+/// Packed blocks and unpacked columns that are kept for members that come behind: part of a last-level cache.
+const WINDOW_BYTES: usize = 4 << 20;
+/// Pieces that are kept, of which perhaps little was read.
+const WINDOW_PIECES: usize = 64;
+/// The most pieces that a member takes at a time while it is alone: it need not come back so often.
+const ALONE_PIECES: usize = 4;
+/// Pieces that others at work have still to take, from which on a member is ahead; and the bytes of these.
+const AHEAD_PIECES: usize = 6;
+const AHEAD_BYTES: usize = WINDOW_BYTES / 2;
+
+/// The pass of one batch.
+#[derive(Debug, Default)]
+pub(super) struct Pass(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// By bit.
+    members: Vec<Option<Needs>>,
+    window: VecDeque<Slot>,
+    /// Columns of the members, to be shared of pieces that are begun from now on.
+    columns: Arc<[usize]>,
+    /// The piece that was begun last.
+    position: Option<Place>,
+    /// When the batch begins, if it has not.
+    opens: Option<Instant>,
+    waiting: Vec<Waker>,
+    /// Whether one member is at work, or none.
+    are_alone: bool,
+}
+
+/// What a member needs.
+#[derive(Debug)]
+struct Needs {
+    pieces: Pieces,
+    /// A bit for each piece that is not taken.
+    todo: Box<[u64]>,
+    left: usize,
+    columns: Vec<usize>,
+    /// Threads at work. A member that joined and did not begin yet counts as at work, too.
+    threads: usize,
+    is_at_work: bool,
+    /// Whether the window has lost a piece that it did not take in time, and it has taken none since.
+    lags: bool,
+    /// The most queries that were at work at a time.
+    queries: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    place: Place,
+    piece: Arc<Piece>,
+    /// The members at work that need it.
+    wanted: u64,
+}
+
+/// A member that was added.
+pub(super) struct Joined {
+    pub(super) at: usize,
+    /// When the batch opens, if this member is to see to it.
+    pub(super) opens: Option<Instant>,
+}
+
+/// A piece for one thread of a member.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// The piece, as the member's snapshot numbers it.
+    pub(crate) number: usize,
+    /// Pieces that are taken with it, because nobody else is there.
+    pub(crate) more: Range<usize>,
+    /// `None` if nobody else needs the piece.
+    pub(crate) share: Option<Share>,
+    /// Whether others at work have many pieces to take that this member has taken: they should run first.
+    pub(crate) is_ahead: bool,
+}
+
+impl Needs {
+    fn new(pieces: Pieces, columns: Vec<usize>) -> Self {
+        let left = pieces.len();
+        let mut todo = vec![u64::MAX; left.div_ceil(64)];
+        if let (Some(last), 1..) = (todo.last_mut(), left % 64) {
+            *last = (1 << (left % 64)) - 1;
+        }
+        Self {
+            pieces,
+            todo: todo.into(),
+            left,
+            columns,
+            threads: 0,
+            is_at_work: true,
+            lags: false,
+            queries: 1,
+        }
+    }
+
+    fn needs(&self, place: Place) -> bool {
+        let number = self.pieces.number(place);
+        number.is_some_and(|number| self.has(number))
+    }
+
+    fn has(&self, number: usize) -> bool {
+        let word = self.todo.get(number / 64);
+        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+
+    fn take(&mut self, number: usize) {
+        debug_assert!(self.has(number));
+        self.todo[number / 64] &= !(1 << (number % 64));
+        self.left -= 1;
+    }
+
+    /// The pieces that are not taken: those behind a place, then those before it.
+    fn behind(&self, place: Option<Place>) -> impl Iterator<Item = usize> {
+        let start = place.map_or(0, |place| self.pieces.behind(place));
+        let todo = &self.todo;
+        let from = move |first: usize, end: usize| {
+            let words = first / 64..end.div_ceil(64);
+            words.flat_map(move |word| {
+                let mut bits = todo[word];
+                std::iter::from_fn(move || {
+                    let bit = bits.trailing_zeros() as usize;
+                    bits &= bits.wrapping_sub(1);
+                    (bit < 64).then_some(word * 64 + bit)
+                })
+                .filter(move |number| (first..end).contains(number))
+            })
+        };
+        from(start, self.pieces.len()).chain(from(0, start))
+    }
+}
+
+impl State {
+    fn needs(&self, at: usize) -> &Needs {
+        self.members[at].as_ref().expect("it has not left")
+    }
+
+    fn at_work(&self) -> impl Iterator<Item = (usize, &Needs)> {
+        let members = self.members.iter().enumerate();
+        members.filter_map(|(at, needs)| Some((at, needs.as_ref().filter(|it| it.is_at_work)?)))
+    }
+
+    /// The members at work changed.
+    fn settle(&mut self) {
+        let queries = self.at_work().count();
+        self.are_alone = queries < 2;
+        let mut columns: Vec<usize> = self
+            .at_work()
+            .flat_map(|(_, it)| it.columns.clone())
+            .collect();
+        columns.sort_unstable();
+        columns.dedup();
+        if *self.columns != columns[..] {
+            self.columns = columns.into();
+        }
+        for needs in self.members.iter_mut().flatten().filter(|it| it.is_at_work) {
+            needs.queries = needs.queries.max(queries);
+        }
+    }
+
+    /// A member that is at work again wants what is in the window.
+    fn want(&mut self, at: usize) {
+        let needs = self.members[at].as_ref().expect("it has not left");
+        for slot in &mut self.window {
+            slot.wanted |= u64::from(needs.needs(slot.place)) << at;
+        }
+    }
+
+    /// Nothing is kept for a member any more.
+    fn forget(&mut self, at: usize) {
+        for slot in &mut self.window {
+            slot.wanted &= !(1 << at);
+        }
+        self.window.retain(|slot| slot.wanted != 0);
+    }
+
+    /// Makes room for one more piece.
+    fn evict(&mut self) {
+        let mut bytes: usize = self.window.iter().map(|slot| slot.piece.bytes()).sum();
+        while bytes > WINDOW_BYTES || self.window.len() >= WINDOW_PIECES {
+            let Some(oldest) = self.window.pop_front() else {
+                return;
+            };
+            bytes -= oldest.piece.bytes().min(bytes);
+            for (at, needs) in self.members.iter_mut().enumerate() {
+                if let Some(needs) = needs {
+                    needs.lags |= oldest.wanted >> at & 1 == 1;
+                }
+            }
+        }
+    }
+
+    /// Whether a member should let others run: it would begin another piece next, and they have many to take.
+    fn is_ahead(&self, at: usize) -> bool {
+        let bit = 1 << at;
+        let is_for_it = |slot: &Slot| slot.wanted & bit != 0 && slot.piece.is_ready();
+        if self.window.iter().any(is_for_it) {
+            return false;
+        }
+        let keeping_up = self.at_work().filter(|(_, needs)| !needs.lags);
+        let keeping_up = keeping_up.fold(0, |all, (other, _)| all | 1_u64 << other) & !bit;
+        let behind = self.window.iter();
+        let behind = behind.filter(|slot| slot.wanted & keeping_up != 0);
+        let bytes = behind.clone().map(|slot| slot.piece.bytes());
+        let are_many = behind.clone().count() > AHEAD_PIECES;
+        are_many || bytes.sum::<usize>() > AHEAD_BYTES
+    }
+
+    /// Takes the pieces behind one that a lone member has taken.
+    fn take_more(&mut self, at: usize, number: usize) -> Taken {
+        let needs = self.members[at].as_mut().expect("it has not left");
+        // Few at the end, so that the threads of the scan end together.
+        let most = (needs.left / 8).min(ALONE_PIECES - 1);
+        let mut more = number + 1..number + 1;
+        while more.len() < most && needs.has(more.end) {
+            needs.take(more.end);
+            more.end += 1;
+        }
+        if let Some(last) = more.clone().next_back() {
+            self.position = Some(needs.pieces.place(last));
+        }
+        Taken {
+            number,
+            more,
+            share: None,
+            is_ahead: false,
+        }
+    }
+
+    fn open(&mut self) -> Vec<Waker> {
+        self.opens = None;
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+impl Pass {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing between two changes that belong together panics.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many of these columns a new member would share; none if there is no room for it.
+    pub(super) fn shared(&self, columns: &[usize], queries_most: usize) -> usize {
+        let state = self.lock();
+        let is_full = state.at_work().count() >= queries_most
+            || state.members.iter().flatten().count() >= QUERIES_MOST;
+        let shared = columns
+            .iter()
+            .filter(|column| state.columns.contains(column));
+        if is_full { 0 } else { shared.count() }
+    }
+
+    pub(super) fn join(
+        &self,
+        pieces: Pieces,
+        columns: Vec<usize>,
+        queries_most: usize,
+        wait: Duration,
+    ) -> Joined {
+        let mut state = self.lock();
+        let mut opens = None;
+        if state.at_work().next().is_none() {
+            state.position = None;
+            opens = (!wait.is_zero()).then(|| Instant::now() + wait);
+            state.opens = opens;
+        }
+        let free = state.members.iter().position(Option::is_none);
+        let at = free.unwrap_or_else(|| {
+            state.members.push(None);
+            state.members.len() - 1
+        });
+        assert!(at < QUERIES_MOST, "a full batch takes nobody");
+        state.members[at] = Some(Needs::new(pieces, columns));
+        state.want(at);
+        state.settle();
+        let wakers = match state.at_work().count() >= queries_most {
+            true => state.open(),
+            false => Vec::new(),
+        };
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        Joined { at, opens }
+    }
+
+    pub(super) fn leave(&self, at: usize) {
+        let mut state = self.lock();
+        state.forget(at);
+        state.members[at] = None;
+        state.settle();
+    }
+
+    /// A thread of a member is at work.
+    pub(super) fn begin(&self, at: usize) {
+        let mut state = self.lock();
+        let needs = state.members[at].as_mut().expect("it has not left");
+        needs.threads += 1;
+        if !std::mem::replace(&mut needs.is_at_work, true) {
+            state.want(at);
+            state.settle();
+        }
+    }
+
+    /// A thread of a member takes no more.
+    pub(super) fn pause(&self, at: usize) {
+        let mut state = self.lock();
+        let needs = state.members[at].as_mut().expect("it has not left");
+        needs.threads -= 1;
+        if needs.threads == 0 {
+            needs.is_at_work = false;
+            state.forget(at);
+            state.settle();
+        }
+    }
+
+    pub(super) fn left(&self, at: usize) -> usize {
+        self.lock().needs(at).left
+    }
+
+    pub(super) fn queries(&self, at: usize) -> usize {
+        self.lock().needs(at).queries
+    }
+
+    /// Begins the batch, however few have joined.
+    pub(super) fn open(&self) {
+        let wakers = self.lock().open();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    pub(super) fn poll_open(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.opens.is_none_or(|opens| opens <= Instant::now()) {
+            return Poll::Ready(());
+        }
+        state.waiting.push(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// The next piece for a member; `None` if it has taken all.
+    pub(super) fn take(&self, at: usize) -> Option<Taken> {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let needs = state.members[at].as_mut().expect("it has not left");
+        let bit = 1_u64 << at;
+        let is_wanted = |slot: &Slot| slot.wanted & bit != 0;
+        // What somebody has read.
+        let mut window = state.window.iter();
+        if let Some(index) = window.position(|slot| is_wanted(slot) && slot.piece.is_ready()) {
+            let slot = &mut state.window[index];
+            slot.wanted &= !bit;
+            let number = needs.pieces.number(slot.place).expect("it is wanted");
+            let share = Some(Share::of(slot.piece.clone(), false));
+            needs.take(number);
+            needs.lags = false;
+            if slot.wanted == 0 {
+                state.window.remove(index);
+            }
+            return Some(Taken {
+                number,
+                more: 0..0,
+                share,
+                is_ahead: state.is_ahead(at),
+            });
+        }
+        // What nobody is reading; at the end what somebody is: nobody waits.
+        let is_read = |number: &usize| {
+            let place = needs.pieces.place(*number);
+            let mut window = state.window.iter();
+            window.any(|slot| is_wanted(slot) && slot.place == place)
+        };
+        // In one expression: the iterator holds on to `needs`.
+        let free = needs.behind(state.position).find(|number| !is_read(number));
+        let number = free.or_else(|| needs.behind(state.position).next())?;
+        let place = needs.pieces.place(number);
+        needs.take(number);
+        if free.is_none() {
+            let mut window = state.window.iter_mut();
+            if let Some(slot) = window.find(|slot| slot.place == place) {
+                slot.wanted &= !bit;
+            }
+            state.window.retain(|slot| slot.wanted != 0);
+            return Some(Taken {
+                number,
+                more: 0..0,
+                share: None,
+                is_ahead: false,
+            });
+        }
+        state.position = Some(place);
+        if state.are_alone {
+            return Some(state.take_more(at, number));
+        }
+        let others = state.at_work().filter(|(_, needs)| needs.needs(place));
+        let wanted = others.fold(0, |wanted, (other, _)| wanted | 1 << other);
+        let mut share = None;
+        if wanted != 0 {
+            state.evict();
+            let piece = Arc::new(Piece::new(&state.columns));
+            share = Some(Share::of(piece.clone(), true));
+            state.window.push_back(Slot {
+                place,
+                piece,
+                wanted,
+            });
+        }
+        Some(Taken {
+            number,
+            more: 0..0,
+            share,
+            is_ahead: state.is_ahead(at),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns() -> Vec<usize> {
+        vec![3]
+    }
+
+    fn join(pass: &Pass, segments: &[(u32, usize)]) -> usize {
+        let pieces = Pieces::of(segments.iter().copied());
+        let joined = pass.join(pieces, columns(), QUERIES_MOST, Duration::ZERO);
+        pass.begin(joined.at);
+        joined.at
+    }
+
+    /// All pieces that a member still takes.
+    fn rest(pass: &Pass, at: usize) -> Vec<(usize, bool)> {
+        let mut rest = Vec::new();
+        while let Some(taken) = pass.take(at) {
+            let was_read = taken.share.as_ref().is_some_and(was_read);
+            rest.push((taken.number, was_read));
+            rest.extend(taken.more.map(|number| (number, false)));
+        }
+        rest
+    }
+
+    /// Whether another member has read the piece; reads it.
+    fn was_read(share: &Share) -> bool {
+        let was_read = share.values(3).is_some();
+        let values: arrow::array::ArrayRef = Arc::new(arrow::array::Int32Array::from(vec![1]));
+        share.give(3, &values);
+        was_read
+    }
+
+    /// Takes a piece; whether another member had read it.
+    fn take(pass: &Pass, at: usize) -> Option<(usize, bool)> {
+        let taken = pass.take(at)?;
+        assert!(taken.more.is_empty());
+        Some((taken.number, taken.share.as_ref().is_some_and(was_read)))
+    }
+
+    #[test]
+    fn a_lone_member_takes_all_pieces_in_order_and_keeps_nothing() {
+        let pass = Pass::default();
+        let at = join(&pass, &[(1, 20), (2, 8)]);
+        let all = rest(&pass, at);
+        assert_eq!(all, [0, 1, 2, 3].map(|number| (number, false)));
+        assert_eq!(pass.left(at), 0);
+        assert!(pass.lock().window.is_empty());
+        assert_eq!(pass.queries(at), 1);
+    }
+
+    #[test]
+    fn a_late_member_takes_what_is_left_and_then_the_beginning() {
+        let pass = Pass::default();
+        let first = join(&pass, &[(1, 80)]);
+        // Alone, it takes several at a time.
+        let mut end = 0;
+        while end < 4 {
+            let taken = pass.take(first).unwrap();
+            assert_eq!(taken.number, end);
+            end = taken.more.end;
+        }
+        assert_eq!(end, 4);
+        let late = join(&pass, &[(1, 80)]);
+        assert_eq!(take(&pass, late), Some((4, false)));
+        assert_eq!(take(&pass, first), Some((4, true)));
+        assert_eq!(take(&pass, first), Some((5, false)));
+        assert_eq!(take(&pass, late), Some((5, true)));
+        let of_late = rest(&pass, late);
+        let numbers = Vec::from_iter(of_late.iter().map(|(number, _)| *number));
+        assert_eq!(numbers, [6, 7, 8, 9, 0, 1, 2, 3]);
+        assert_eq!(
+            rest(&pass, first),
+            [6, 7, 8, 9].map(|number| (number, true))
+        );
+        assert_eq!((pass.queries(first), pass.queries(late)), (2, 2));
+        assert!(pass.lock().window.is_empty());
+    }
+
+    #[test]
+    fn members_of_different_snapshots_share_what_both_have() {
+        let pass = Pass::default();
+        let (old, new) = (
+            join(&pass, &[(1, 8), (2, 8)]),
+            join(&pass, &[(2, 8), (3, 8)]),
+        );
+        assert_eq!(take(&pass, old), Some((0, false)));
+        assert_eq!(take(&pass, new), Some((0, false)));
+        assert_eq!(take(&pass, old), Some((1, true)));
+        assert_eq!(take(&pass, new), Some((1, false)));
+        assert_eq!((take(&pass, old), take(&pass, new)), (None, None));
+    }
+
+    #[test]
+    fn a_member_that_is_left_behind_reads_the_rest_itself() {
+        let pass = Pass::default();
+        let many = WINDOW_PIECES + 10;
+        let slow = join(&pass, &[(1, many * 8)]);
+        let fast = join(&pass, &[(1, many * 8)]);
+        let ahead = std::iter::from_fn(|| pass.take(fast));
+        let ahead = Vec::from_iter(ahead.map(|taken| taken.is_ahead));
+        assert_eq!(ahead.len(), many);
+        assert!(!ahead[0] && ahead[AHEAD_PIECES + 1]);
+        // A member that does not come is not waited for.
+        assert!(!ahead[many - 1]);
+        let mut numbers = rest(&pass, slow);
+        numbers.sort_unstable();
+        let numbers = Vec::from_iter(numbers.iter().map(|(number, _)| *number));
+        assert_eq!(numbers, Vec::from_iter(0..many));
+    }
+
+    #[test]
+    fn a_member_that_leaves_amid_a_piece_leaves_it_to_others() {
+        let pass = Pass::default();
+        let (one, other) = (join(&pass, &[(1, 24)]), join(&pass, &[(1, 24)]));
+        let begun = pass.take(one).unwrap();
+        assert_eq!(take(&pass, other), Some((1, false)));
+        drop(begun);
+        pass.pause(one);
+        pass.leave(one);
+        // Nothing is kept for one alone, but the piece that was begun.
+        assert_eq!(rest(&pass, other), [0, 2].map(|number| (number, false)));
+    }
+
+    #[test]
+    fn what_is_being_read_is_read_twice_rather_than_waited_for() {
+        let pass = Pass::default();
+        let (one, other) = (join(&pass, &[(1, 8)]), join(&pass, &[(1, 8)]));
+        let begun = pass.take(one).unwrap();
+        assert_eq!(take(&pass, other), Some((0, false)));
+        drop(begun);
+        assert!(pass.lock().window.is_empty());
+    }
+
+    #[test]
+    fn a_batch_opens_when_it_is_full_or_in_time() {
+        let pass = Pass::default();
+        let hour = Duration::from_secs(3600);
+        let pieces = || Pieces::of([(1, 80)]);
+        assert!(pass.join(pieces(), columns(), 2, hour).opens.is_some());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(pass.poll_open(&mut context).is_pending());
+        assert!(pass.join(pieces(), columns(), 2, hour).opens.is_none());
+        assert!(pass.poll_open(&mut context).is_ready());
+        assert_eq!(pass.shared(&columns(), 2), 0);
+        assert_eq!(pass.shared(&columns(), 3), 1);
+    }
+}

@@ -1,0 +1,324 @@
+//! Queries in batches, and the SIMD cocktail: what do eight queries at once save by sharing a pass, and do threads gain from
+//! registers of different widths?
+//!
+//! The thesis's columns, uniform integers of 1 to a million, near and in emulated Optane with the bandwidth that so many of its
+//! cores have. What a level does to each operator is measured on scans; what batches do, on SQL. Its machine had 18 cores that
+//! lower their clocks under AVX-512.
+//!
+//! Source: Zarubin's thesis, section 4.3, figures 4.10 to 4.14, 4.16 and table 4.1.
+
+mod append;
+mod data;
+mod levels;
+mod queries;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tierra_engine::{Calibration, Database, Effort, LevelProfile};
+use tierra_memory::emulation;
+
+use self::data::{FAR, MEMORIES, Memory, NEAR};
+use super::{Experiment, Measured};
+use crate::bar::Bar;
+use crate::contender::Tierra;
+use crate::error::{Context, LabError};
+use crate::lab::Lab;
+use crate::progress;
+use crate::results::Tier;
+use crate::row::Row;
+use crate::view::{Unit, View};
+
+const VIEWS: [View; 5] = [
+    View {
+        title: "values a second of all threads, over those of the widest level (figures 4.10, 4.12 to 4.14)",
+        category: levels::CELL,
+        series: levels::LEVELS,
+        value: "over_widest",
+        per: None,
+        unit: Unit::Ratio,
+        mean: true,
+    },
+    View {
+        title: "values a second of all threads",
+        category: levels::CELL,
+        series: levels::LEVELS,
+        value: levels::RATE,
+        per: None,
+        unit: Unit::PerSecond,
+        mean: false,
+    },
+    View {
+        title: "bytes appended a second (figure 4.11)",
+        category: "append",
+        series: "stores",
+        value: "bytes_per_s",
+        per: None,
+        unit: Unit::PerSecond,
+        mean: false,
+    },
+    View {
+        title: "time of queries on a thread each (figure 4.16)",
+        category: "switched query",
+        series: "level",
+        value: "time_ns",
+        per: None,
+        unit: Unit::Nanoseconds,
+        mean: false,
+    },
+    View {
+        title: "time of a query, of eight, and of eight in a batch",
+        category: queries::QUERY,
+        series: queries::RUNS,
+        value: "time_ns",
+        per: None,
+        unit: Unit::Nanoseconds,
+        mean: false,
+    },
+];
+
+/// The experiment.
+pub(super) struct Cocktail;
+
+impl Experiment for Cocktail {
+    fn name(&self) -> &'static str {
+        "cocktail"
+    }
+
+    fn about(&self) -> &'static str {
+        "what do queries save that share one pass, and which instructions should the threads of a scan use?"
+    }
+
+    fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
+        // Larger than the caches.
+        let count = lab.size(1 << 19, 1 << 25);
+        let effort = lab.size(Effort::QUICK, Effort::FULL);
+        let folder = lab.folder_in_memory()?;
+        let dir = folder.path().join("db");
+        let database = data::create(&dir, count)?;
+        // The profile is what the product measures, and is in effect from the next open on.
+        let fars = MEMORIES.map(|memory| memory.far);
+        let measured = database.calibrate_levels(effort, &fars, || ());
+        let measured = measured.by(Tierra::ENGINE, "calibrating")?;
+        let best = measured
+            .iter()
+            .filter_map(|it| Some((it.situation, it.best()?.clone())));
+        let calibration = Calibration::default().with_levels(best.collect());
+        let written = calibration.write(&dir);
+        written.by(Tierra::ENGINE, "writing a calibration")?;
+        drop(database);
+        let database = Database::open(&dir, &data::options()).by(Tierra::ENGINE, "opening")?;
+        database
+            .wait_for_near_copies()
+            .by(Tierra::ENGINE, "copying rows near")?;
+        let mut rows = profile(calibration.levels());
+        let bar = progress::bar("memories", MEMORIES.len());
+        for memory in MEMORIES {
+            bar.set_message(memory.name);
+            emulation::set(memory.far).by("the emulation", "emulating")?;
+            let measured = Work {
+                lab,
+                database: &database,
+                folder: folder.path(),
+                levels: calibration.levels(),
+            };
+            let measured = measured.measure(memory);
+            emulation::set(None).by("the emulation", "ending it")?;
+            rows.extend(measured?);
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        let over = levels::over_widest(&rows);
+        rows.extend(over);
+        let parameters = Row::new()
+            .count("rows", count)
+            .count("rounds", rounds(lab) as u64)
+            .count("lasts_ms", lasts(lab).as_millis() as u64);
+        Ok(Measured {
+            tier: Tier::Emulated,
+            parameters,
+            rows,
+        })
+    }
+
+    fn bars(&self, rows: &[Row]) -> Vec<Bar> {
+        vec![
+            Bar::at_most(
+                "cocktail: bytes that eight SUM(a) in a batch read from far memory over those of one",
+                1.1,
+                queries::bytes(rows, FAR),
+            ),
+            Bar::at_least(
+                "cocktail: throughput of eight SUM(a) in a batch over each for itself, emulated optane",
+                4.0,
+                queries::throughput(rows, FAR),
+            ),
+            Bar::at_most(
+                "cocktail: time of a lone SUM(a) with batches on over off, near",
+                1.02,
+                queries::lone(rows, NEAR),
+            ),
+            Bar::at_most(
+                "cocktail: time of a lone SUM(a) with batches on over off, emulated optane",
+                1.02,
+                queries::lone(rows, FAR),
+            ),
+            Bar::at_least(
+                "cocktail: cells in which the chosen levels have at least 0.95 of the best measured rate",
+                0.95,
+                levels::near_the_best(rows, 0.95),
+            ),
+            Bar::at_most(
+                "cocktail: cells in which the chosen levels are slower than the best level alone by more than scatter",
+                0.0,
+                levels::below_uniform(rows),
+            ),
+            Bar::at_most(
+                "cocktail: nanoseconds of a choice of levels",
+                10_000.0,
+                levels::choice_ns(rows),
+            ),
+        ]
+    }
+
+    fn views(&self) -> &'static [View] {
+        &VIEWS
+    }
+
+    fn paper(&self) -> Vec<Row> {
+        // Section 4.3.2, from the text: the figures are pictures.
+        let over = |cell: &str, levels: &str, times: f64| {
+            Row::new()
+                .text(levels::CELL, cell)
+                .text(levels::LEVELS, levels)
+                .number("over_widest", times)
+        };
+        vec![
+            // "half scalar, half AVX-512 is 2x AVX-512".
+            over("aggregate, near, 24 threads (paper)", "scalar/avx512", 2.0),
+            // Over the best level alone.
+            over(
+                "aggregate, near, 18 threads over the best level (paper)",
+                "scalar/avx2",
+                1.29,
+            ),
+            over(
+                "aggregate, optane, 18 threads over the best level (paper)",
+                "best mix",
+                1.05,
+            ),
+            over(
+                "aggregate, optane, 36 threads over the best level (paper)",
+                "best mix",
+                1.10,
+            ),
+            over(
+                "select 1 %, near, 24 threads over the best level (paper)",
+                "scalar/avx512",
+                1.25,
+            ),
+            over("select 10 %, over the best level (paper)", "best mix", 1.0),
+        ]
+    }
+}
+
+fn rounds(lab: &Lab) -> usize {
+    lab.size(1, 9)
+}
+
+/// How long threads scan with one mix.
+fn lasts(lab: &Lab) -> Duration {
+    Duration::from_millis(lab.size(2, 200))
+}
+
+/// What is measured in each memory.
+struct Work<'a> {
+    lab: &'a Lab,
+    database: &'a Arc<Database>,
+    folder: &'a Path,
+    levels: &'a LevelProfile,
+}
+
+impl Work<'_> {
+    fn measure(&self, memory: Memory) -> Result<Vec<Row>, LabError> {
+        let Work {
+            lab,
+            database,
+            folder,
+            levels,
+        } = self;
+        let rounds = rounds(lab);
+        let snapshot = data::snapshot(database, memory)?;
+        let mut rows = levels::measure(&snapshot, memory, levels, lasts(lab), rounds)?;
+        let appended = lab.size(1 << 20, 256 << 20);
+        rows.extend(append::measure(folder, memory, appended, rounds)?);
+        rows.extend(queries::levels(lab, database, memory, rounds)?);
+        rows.extend(queries::batches(lab, database, memory, rounds)?);
+        Ok(rows)
+    }
+}
+
+/// Table 4.1: the rows of each mix that was chosen.
+fn profile(levels: &LevelProfile) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (situation, mix) in levels.entries() {
+        for row in mix.rows() {
+            rows.push(
+                Row::new()
+                    .text("table 4.1", situation.operator.to_string())
+                    .text("tier", situation.speed.to_string())
+                    .flag("is_emulated", situation.far.is_some())
+                    .count("threads", situation.threads as u64)
+                    .count("columns", situation.columns as u64)
+                    .text("level", row.level.to_string())
+                    .count("first_core", row.first_core as u64)
+                    .count("last_core", row.last_core as u64)
+                    .flag("round_robin", row.round_robin),
+            );
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(rate: u64, chosen: &str) -> Vec<Row> {
+        let row = |levels: &str, rate: u64, is_uniform: bool| {
+            Row::new()
+                .text(levels::CELL, "aggregate, near, 2 threads")
+                .text(levels::LEVELS, levels)
+                .flag("is_uniform", is_uniform)
+                .flag("is_chosen", levels == chosen)
+                .count("choice_ns", 900)
+                .samples("values", "per_s", vec![rate - 1, rate, rate + 1])
+        };
+        vec![
+            row("scalar", 800, true),
+            row("avx512", 1000, true),
+            row("scalar/avx512", rate, false),
+        ]
+    }
+
+    #[test]
+    fn bars_compare_batches_with_single_queries_and_choices_with_the_best() {
+        let rows = |together_ns, bytes, lone_ns, mix: u64, chosen: &str| {
+            let mut rows = queries::planted(FAR, together_ns, bytes, lone_ns);
+            rows.extend(queries::planted(NEAR, together_ns, bytes, lone_ns));
+            rows.extend(cell(mix, chosen));
+            rows
+        };
+        let met = |rows: &[Row]| Vec::from_iter(Cocktail.bars(rows).iter().map(|bar| bar.met));
+        assert_eq!(
+            met(&rows(1500, 105, 1010, 1300, "scalar/avx512")),
+            [true; 7]
+        );
+        assert_eq!(
+            met(&rows(2500, 200, 1050, 1300, "scalar")),
+            [false, false, false, false, false, false, true]
+        );
+        assert_eq!(met(&[]), [false; 7]);
+    }
+}
