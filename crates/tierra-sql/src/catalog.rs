@@ -10,8 +10,10 @@ use datafusion::common::exec_err;
 use datafusion::error::Result;
 use tierra_engine::Database;
 
+use crate::activity::{self, Activity};
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::names::SCHEMA;
+use crate::session_tables::SessionTables;
 use crate::system_table;
 use crate::table::TierraTable;
 
@@ -22,9 +24,17 @@ pub(crate) struct TierraCatalog {
 }
 
 impl TierraCatalog {
-    pub(crate) fn new(database: Arc<Database>) -> Self {
+    pub(crate) fn new(
+        database: Arc<Database>,
+        activity: Arc<Activity>,
+        session: Arc<SessionTables>,
+    ) -> Self {
         Self {
-            schema: Arc::new(TierraSchema { database }),
+            schema: Arc::new(TierraSchema {
+                database,
+                activity,
+                session,
+            }),
         }
     }
 }
@@ -39,7 +49,9 @@ impl CatalogProvider for TierraCatalog {
             SCHEMA => Some(Arc::clone(&self.schema) as _),
             INFORMATION_SCHEMA => {
                 let database = Arc::clone(&self.schema.database);
-                let tables = Self::new(Arc::clone(&database));
+                let tables = Self {
+                    schema: Arc::clone(&self.schema),
+                };
                 Some(Arc::new(InformationSchema::new(database, Arc::new(tables))))
             }
             _ => None,
@@ -49,6 +61,9 @@ impl CatalogProvider for TierraCatalog {
 
 struct TierraSchema {
     database: Arc<Database>,
+    activity: Arc<Activity>,
+    /// The tables that only this session sees.
+    session: Arc<SessionTables>,
 }
 
 impl std::fmt::Debug for TierraSchema {
@@ -62,19 +77,32 @@ impl std::fmt::Debug for TierraSchema {
 #[async_trait]
 impl SchemaProvider for TierraSchema {
     fn table_names(&self) -> Vec<String> {
-        self.database.tables()
+        let mut names = self.database.tables();
+        names.extend(self.session.names());
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(table) = self.session.get(name) {
+            return Ok(Some(table));
+        }
         if let Some(table) = self.database.table(name) {
             return Ok(Some(Arc::new(TierraTable::new(table))));
         }
-        let described = system_table::find(&self.database, name)?;
+        let described = match activity::find(&self.activity, name)? {
+            Some(table) => Some(table),
+            None => system_table::find(&self.database, name)?,
+        };
         Ok(described.map(|table| Arc::new(table) as Arc<dyn TableProvider>))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.database.table(name).is_some() || system_table::is_name(name)
+        self.session.get(name).is_some()
+            || self.database.table(name).is_some()
+            || system_table::is_name(name)
+            || activity::TABLES.contains(&name)
     }
 
     fn register_table(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow::compute::{filter, is_not_null};
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
@@ -33,6 +33,8 @@ pub(crate) struct PointPlan {
     key_types: Vec<LogicalType>,
     condition: Condition,
     parameters: usize,
+    /// Whether the parameter is a list, as in `key = ANY($1)`.
+    takes_list: bool,
 }
 
 /// The condition on the key.
@@ -126,8 +128,40 @@ impl PointPlan {
             key_types,
             condition,
             parameters,
+            takes_list: matches!(selection, Expr::AnyOp { .. }),
             table,
         })
+    }
+
+    /// The schema of the rows.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        self.projection.schema()
+    }
+
+    /// The types of the parameters, in order.
+    pub(crate) fn parameter_types(&self) -> Vec<DataType> {
+        let mut types = vec![DataType::Null; self.parameters];
+        let mut set = |operand: &Operand, ty: LogicalType| {
+            if let Operand::Parameter(number) = operand {
+                let ty = ty.arrow();
+                types[*number] = match self.takes_list {
+                    true => DataType::new_list(ty, true),
+                    false => ty,
+                };
+            }
+        };
+        match &self.condition {
+            Condition::Equal(operands) => {
+                let parts = operands.iter().zip(&self.key_types);
+                parts.for_each(|(operand, ty)| set(operand, *ty));
+            }
+            Condition::Any(operands) => {
+                operands
+                    .iter()
+                    .for_each(|operand| set(operand, self.key_types[0]));
+            }
+        }
+        types
     }
 
     /// The rows for these arguments of EXECUTE.
@@ -502,7 +536,6 @@ fn columns(items: &[SelectItem], schema: &Schema) -> Option<(Vec<usize>, Vec<Fie
 mod tests {
     use super::*;
     use crate::statement;
-    use arrow::datatypes::DataType;
     use datafusion::sql::parser::Statement;
 
     fn expression(text: &str) -> Expr {

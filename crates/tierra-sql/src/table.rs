@@ -65,6 +65,11 @@ impl TierraTable {
         }
     }
 
+    /// The stored table.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
     /// The predicates as filters on columns, and those that must be evaluated row by row.
     fn translate(
         &self,

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, Datum, RecordBatch};
@@ -22,6 +23,7 @@ use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
 
 use super::Session;
+use crate::activity::cancellable;
 use crate::error::{PreparedError, SqlError};
 use crate::list::{List, ListParameter, unfolded};
 use crate::outcome::{Outcome, Rows};
@@ -70,6 +72,25 @@ impl Statements {
         }
     }
 
+    /// Puts another plan in the place of a stored one.
+    pub(super) fn replace(&self, name: &str, prepared: Prepared) {
+        if let Some(stored) = self.lock().get_mut(name) {
+            *stored = prepared;
+        }
+    }
+
+    /// A name for a statement that a program prepares.
+    pub(super) fn free_name(&self) -> String {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+            let name = format!("unnamed {number}");
+            if !self.lock().contains_key(&name) {
+                return name;
+            }
+        }
+    }
+
     pub(super) fn remove(&self, name: &str) -> Result<(), PreparedError> {
         let removed = self.lock().remove(name);
         let there = removed.map(drop);
@@ -108,6 +129,29 @@ impl PreparedPlan {
             parameters: parameters.collect(),
             plan,
         })
+    }
+
+    /// The types of the parameters, in order; `None` if unknown.
+    pub(super) fn parameters(&self) -> &[Option<FieldRef>] {
+        &self.parameters
+    }
+
+    /// The plan with these types for the parameters whose types are unknown.
+    pub(super) fn with_types(&self, types: &[Option<DataType>]) -> Self {
+        let typed = self.parameters.iter().enumerate().map(|(place, found)| {
+            let given = types.get(place).cloned().flatten();
+            let given = given.map(|ty| Arc::new(Field::new("", ty, true)));
+            found.clone().or(given)
+        });
+        Self {
+            plan: self.plan.clone(),
+            parameters: typed.collect(),
+        }
+    }
+
+    /// The plan before optimisation.
+    pub(super) fn plan(&self) -> &LogicalPlan {
+        &self.plan
     }
 
     /// The statement with its parameters replaced by the arguments. `lists` were taken out of EXECUTE.
@@ -249,6 +293,16 @@ impl Session {
         name: &'a str,
         arguments: &[&dyn Datum],
     ) -> BoxFuture<'a, Result<Outcome, SqlError>> {
+        self.run_stored(name, format!("EXECUTE {name}").into(), arguments)
+    }
+
+    /// As [`Session::run_prepared`], of a statement that is listed with this text.
+    pub(super) fn run_stored<'a>(
+        &'a self,
+        name: &'a str,
+        text: Arc<str>,
+        arguments: &[&dyn Datum],
+    ) -> BoxFuture<'a, Result<Outcome, SqlError>> {
         let arguments: Vec<(ArrayRef, bool)> = arguments
             .iter()
             .map(|argument| {
@@ -256,7 +310,7 @@ impl Session {
                 (array.slice(0, array.len()), is_value)
             })
             .collect();
-        Box::pin(defect::caught(async move {
+        let work = defect::caught(async move {
             if let Some(plan) = self.prepared.point(name) {
                 let arguments = arguments.into_iter();
                 let arguments = arguments.map(|(array, is_value)| Argument::bound(array, is_value));
@@ -276,7 +330,12 @@ impl Session {
                 parameters: parameters.collect::<Result<_, SqlError>>()?,
             };
             self.run_bound(execute, &[]).await
-        }))
+        });
+        Box::pin(async move {
+            let tracked = self.connection.begin(text);
+            let result = cancellable(&tracked, work).await;
+            Outcome::tracked(tracked, result)
+        })
     }
 }
 
