@@ -11,9 +11,11 @@ use datafusion::common::exec_err;
 use datafusion::error::Result;
 use tierra_engine::Database;
 
+use crate::activity::{self, Activity};
 use crate::change::{HELD, HeldTable, ROWS};
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::names::SCHEMA;
+use crate::session_tables::SessionTables;
 use crate::system_table;
 use crate::table::TierraTable;
 
@@ -24,11 +26,17 @@ pub(crate) struct TierraCatalog {
 }
 
 impl TierraCatalog {
-    pub(crate) fn new(database: Arc<Database>) -> Self {
+    pub(crate) fn new(
+        database: Arc<Database>,
+        activity: Arc<Activity>,
+        session: Arc<SessionTables>,
+    ) -> Self {
         Self {
             schema: Arc::new(TierraSchema {
                 database,
                 tables: Tables::Stored,
+                activity,
+                session,
             }),
         }
     }
@@ -44,7 +52,9 @@ impl CatalogProvider for TierraCatalog {
             SCHEMA => Some(Arc::clone(&self.schema) as _),
             INFORMATION_SCHEMA => {
                 let database = Arc::clone(&self.schema.database);
-                let tables = Self::new(Arc::clone(&database));
+                let tables = Self {
+                    schema: Arc::clone(&self.schema),
+                };
                 Some(Arc::new(InformationSchema::new(database, Arc::new(tables))))
             }
             ROWS => Some(self.schema.with(Tables::WithRowIds)),
@@ -57,6 +67,9 @@ impl CatalogProvider for TierraCatalog {
 struct TierraSchema {
     database: Arc<Database>,
     tables: Tables,
+    activity: Arc<Activity>,
+    /// The tables that only this session sees.
+    session: Arc<SessionTables>,
 }
 
 /// What the tables of a schema consist of.
@@ -75,6 +88,8 @@ impl TierraSchema {
         Arc::new(Self {
             database: Arc::clone(&self.database),
             tables,
+            activity: Arc::clone(&self.activity),
+            session: Arc::clone(&self.session),
         })
     }
 }
@@ -90,10 +105,17 @@ impl std::fmt::Debug for TierraSchema {
 #[async_trait]
 impl SchemaProvider for TierraSchema {
     fn table_names(&self) -> Vec<String> {
-        self.database.tables()
+        let mut names = self.database.tables();
+        names.extend(self.session.names());
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(table) = self.session.get(name) {
+            return Ok(Some(table));
+        }
         if let Some(table) = self.database.table(name) {
             return Ok(Some(match self.tables {
                 Tables::Stored => Arc::new(TierraTable::new(table)),
@@ -101,12 +123,18 @@ impl SchemaProvider for TierraSchema {
                 Tables::Held => Arc::new(HeldTable::new(&table)),
             }));
         }
-        let described = system_table::find(&self.database, name)?;
+        let described = match activity::find(&self.activity, name)? {
+            Some(table) => Some(table),
+            None => system_table::find(&self.database, name)?,
+        };
         Ok(described.map(|table| Arc::new(table) as Arc<dyn TableProvider>))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.database.table(name).is_some() || system_table::is_name(name)
+        self.session.get(name).is_some()
+            || self.database.table(name).is_some()
+            || system_table::is_name(name)
+            || activity::TABLES.contains(&name)
     }
 
     fn register_table(

@@ -19,6 +19,7 @@
 //!
 //! For Linux on 64-bit processors.
 
+mod activity;
 mod catalog;
 mod change;
 pub mod csv;
@@ -43,10 +44,12 @@ mod memory;
 mod names;
 mod outcome;
 mod pass;
+mod placeholders;
 mod prepared;
 mod rules;
 mod scan;
 mod session;
+mod session_tables;
 mod settings;
 mod sink;
 mod statement;
@@ -60,10 +63,14 @@ mod types;
 mod values;
 mod view;
 mod windows;
+mod work;
 
-pub use error::{ChangeError, CopyError, DefinitionError, InsertError, PreparedError, SqlError};
+pub use error::{
+    ChangeError, CopyError, DefinitionError, ErrorKind, InsertError, PreparedError, SqlError,
+};
 pub use limits::LimitError;
 pub use memory::release_memory_with;
-pub use outcome::{Done, Outcome, Rows, Work};
-pub use session::{Session, SessionOptions};
+pub use outcome::{Done, Outcome, Rows};
+pub use session::{Prepared, Session, SessionOptions};
 pub use settings::THREADS_MOST;
+pub use work::Work;

@@ -13,9 +13,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
 
+use crate::activity::Tracked;
 use crate::error::SqlError;
 use crate::limits::DeepPlan;
 use crate::memory::Collected;
+use crate::work::{PlanWork, Work};
 use crate::{defect, duplicate_names};
 
 /// The outcome of one statement.
@@ -35,6 +37,26 @@ pub struct Done {
     pub rows: Option<u64>,
 }
 
+impl Outcome {
+    /// The outcome of a statement that is listed while it has rows to give.
+    pub(crate) fn tracked(
+        mut tracked: Tracked,
+        result: Result<Self, SqlError>,
+    ) -> Result<Self, SqlError> {
+        match result {
+            Ok(Self::Rows(rows)) => Ok(Self::Rows(rows.tracked_by(tracked))),
+            Ok(Self::Done(done)) => {
+                tracked.add_rows(done.rows.unwrap_or(0));
+                Ok(Self::Done(done))
+            }
+            Err(error) => {
+                tracked.fails(&error);
+                Err(error)
+            }
+        }
+    }
+}
+
 impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rows {
@@ -51,9 +73,11 @@ pub struct Rows {
     /// The schema with the user's names, if the plan's differ.
     restored: Option<SchemaRef>,
     source: Source,
-    plan: Option<Arc<dyn ExecutionPlan>>,
+    plan: Option<PlanWork>,
     /// The account of collected rows.
     collected: Option<Collected>,
+    /// Lists the statement until the rows end.
+    tracked: Option<Tracked>,
     /// The last field, because it is dropped last.
     _deep: Option<DeepPlan>,
 }
@@ -61,25 +85,6 @@ pub struct Rows {
 enum Source {
     Query(SendableRecordBatchStream),
     Ready(std::vec::IntoIter<RecordBatch>),
-}
-
-/// How much of the tables a query has read so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Blocks whose values were read.
-    pub blocks_read: u64,
-    /// Blocks that minima and maxima ruled out.
-    pub blocks_skipped: u64,
-    /// Blocks that another query of the batch had read: none of them is in `blocks_read`.
-    pub blocks_shared: u64,
-    /// Blocks that were unpacked into values.
-    pub blocks_decoded: u64,
-    /// Rows of tails that were read.
-    pub tail_rows: u64,
-    /// Bytes read from near memory.
-    pub bytes_near: u64,
-    /// Bytes read from far memory.
-    pub bytes_far: u64,
 }
 
 impl Rows {
@@ -95,8 +100,9 @@ impl Rows {
             schema: restored.clone().unwrap_or(planned),
             restored,
             source: Source::Query(stream),
-            plan: Some(plan),
+            plan: Some(PlanWork::new(plan)),
             collected: Some(Collected::new("the answer", pool)),
+            tracked: None,
             _deep: deep,
         }
     }
@@ -113,6 +119,7 @@ impl Rows {
             source: Source::Ready(batches.into_iter()),
             plan: None,
             collected: None,
+            tracked: None,
             _deep: None,
         }
     }
@@ -142,11 +149,7 @@ impl Rows {
 
     /// The work of the query's scans so far. It is complete once the rows have ended.
     pub fn work(&self) -> Work {
-        let mut work = Work::default();
-        if let Some(plan) = &self.plan {
-            add_work(plan, &mut work);
-        }
-        work
+        self.plan.as_ref().map(PlanWork::so_far).unwrap_or_default()
     }
 }
 
@@ -157,30 +160,21 @@ fn under(schema: &SchemaRef, batch: &RecordBatch) -> RecordBatch {
         .expect("the schema differs in names alone")
 }
 
-fn add_work(plan: &Arc<dyn ExecutionPlan>, work: &mut Work) {
-    if let Some(metrics) = plan.metrics() {
-        let sum = |name: &str| {
-            metrics
-                .sum_by_name(name)
-                .map_or(0, |value| value.as_usize() as u64)
-        };
-        work.blocks_read += sum("blocks_read");
-        work.blocks_skipped += sum("blocks_skipped");
-        work.blocks_shared += sum("blocks_shared");
-        work.blocks_decoded += sum("blocks_decoded");
-        work.tail_rows += sum("tail_rows");
-        work.bytes_near += sum("bytes_near");
-        work.bytes_far += sum("bytes_far");
+impl Rows {
+    /// The rows, whose statement is listed until they end and stops when it is cancelled.
+    pub(crate) fn tracked_by(mut self, tracked: Tracked) -> Self {
+        // The plan of a deep statement must not outlive it: it is dropped on a large stack.
+        if let (Some(plan), None) = (&self.plan, &self._deep) {
+            tracked.streams(plan.clone());
+        }
+        self.tracked = Some(tracked);
+        self
     }
-    for child in plan.children() {
-        add_work(child, work);
-    }
-}
 
-impl Stream for Rows {
-    type Item = Result<RecordBatch, SqlError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_source(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<RecordBatch, SqlError>>> {
         match &mut self.source {
             Source::Query(stream) => {
                 let next = defect::caught_in_poll(|| stream.poll_next_unpin(context));
@@ -198,6 +192,36 @@ impl Stream for Rows {
             }
             Source::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
         }
+    }
+}
+
+impl Stream for Rows {
+    type Item = Result<RecordBatch, SqlError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let heeded = self.tracked.as_ref().map(|tracked| tracked.heed(context));
+        let next = match heeded {
+            Some(Err(cancelled)) => {
+                self.source = Source::Ready(None);
+                Poll::Ready(Some(Err(cancelled)))
+            }
+            _ => self.poll_source(context),
+        };
+        match &next {
+            Poll::Pending => {}
+            Poll::Ready(Some(Ok(batch))) => {
+                if let Some(tracked) = &self.tracked {
+                    tracked.add_rows(batch.num_rows() as u64);
+                }
+            }
+            Poll::Ready(Some(Err(error))) => {
+                if let Some(mut tracked) = self.tracked.take() {
+                    tracked.fails(error);
+                }
+            }
+            Poll::Ready(None) => self.tracked = None,
+        }
+        next
     }
 }
 

@@ -31,6 +31,9 @@ const JOIN_LIST_KEYS: usize = 1_000;
 /// The bytes of these keys, which also bounds the number of duplicates.
 const JOIN_LIST_BYTES: usize = 1 << 15;
 
+/// The milliseconds from which a statement is slow, unless the session says otherwise.
+const SLOW_MS: u64 = 250;
+
 /// The most threads of one query or load.
 pub const THREADS_MOST: usize = 1024;
 
@@ -73,6 +76,8 @@ pub(crate) struct TierraSettings {
     pub(crate) read_checks: ReadChecks,
     /// The speed of the database's scrubber.
     pub(crate) scrub_pace: ScrubPace,
+    /// The milliseconds from which a statement is listed among the slow ones.
+    pub(crate) slow_ms: u64,
 }
 
 /// The initial values of a session, to which RESET returns.
@@ -112,6 +117,7 @@ impl TierraSettings {
             "frames" => self.frames.reset(),
             "verify_reads" => self.read_checks.reset(),
             "scrub_pace" => self.scrub_pace.reset(),
+            "slow_ms" => self.slow_ms = settings.slow_ms,
             "emulate" => emulation::set(*far)
                 .map_err(|error| DataFusionError::Configuration(error.to_string()))?,
             _ => return Err(unknown(key)),
@@ -136,6 +142,7 @@ impl Default for TierraSettings {
             batch: BatchLimits::default(),
             read_checks: ReadChecks::default(),
             scrub_pace: ScrubPace::default(),
+            slow_ms: SLOW_MS,
         }
     }
 }
@@ -231,6 +238,10 @@ impl ExtensionOptions for TierraSettings {
                 };
                 let Size(bytes_per_s) = value.parse().map_err(expected)?;
                 self.scrub_pace.set(bytes_per_s);
+            }
+            "slow_ms" => {
+                let expected = |_| invalid(key, value, "a whole number of milliseconds");
+                self.slow_ms = value.parse().map_err(expected)?;
             }
             _ => return Err(unknown(key)),
         }
@@ -331,6 +342,11 @@ impl ExtensionOptions for TierraSettings {
                 "Bytes a second at which stored bytes are checked in the background, in the whole database; 0: none are",
             ),
             entry(
+                "slow_ms",
+                self.slow_ms.to_string(),
+                "Milliseconds from which a statement is listed in tierra_slow_queries",
+            ),
+            entry(
                 "emulate",
                 emulation::current().map_or("off".to_string(), |far| far.to_string()),
                 "Far memory emulated over near, for the whole process: 'off', 'optane', 'remote-optane', \
@@ -357,7 +373,7 @@ fn unknown(key: &str) -> DataFusionError {
         "setting tierra.{key} is unknown; there are tierra.execution, tierra.threads, tierra.batch_rows, \
          tierra.query_memory, tierra.late_rows, tierra.join_build_rows, tierra.access, tierra.prefetch_lines, \
          tierra.helper_blocks, tierra.simd, tierra.batch_queries, tierra.batch_ms, tierra.frames, tierra.verify_reads, \
-         tierra.scrub_pace and tierra.emulate"
+         tierra.scrub_pace, tierra.slow_ms and tierra.emulate"
     ))
 }
 

@@ -22,6 +22,7 @@ use crate::limits::{Depth, LimitError, balance, check_references};
 use crate::list::{
     InSet, List, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
 };
+use crate::placeholders;
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
 use crate::windows;
@@ -52,6 +53,7 @@ pub(crate) fn split(sql: &str) -> Result<Vec<Parsed>, SqlError> {
     let tokens = Tokenizer::new(&GenericDialect {}, sql)
         .tokenize_with_location()
         .map_err(|error| SqlError::Syntax(error.to_string()))?;
+    let tokens = placeholders::numbered(tokens)?;
     let mut statements = Vec::new();
     let mut current = Vec::new();
     for token in tokens {
@@ -71,6 +73,11 @@ pub(crate) fn split(sql: &str) -> Result<Vec<Parsed>, SqlError> {
 impl Parsed {
     /// The beginning of the statement, for messages.
     pub(crate) fn quoted(&self) -> String {
+        self.beginning(QUOTED)
+    }
+
+    /// The statement, or its first `most` characters.
+    pub(crate) fn beginning(&self, most: usize) -> String {
         let mut text = String::new();
         for token in &self.tokens {
             match &token.token {
@@ -78,7 +85,9 @@ impl Parsed {
                 Token::Whitespace(_) => text.push(' '),
                 token => text.push_str(&token.to_string()),
             }
-            if let Some((end, _)) = text.char_indices().nth(QUOTED) {
+            if text.len() > most
+                && let Some((end, _)) = text.char_indices().nth(most)
+            {
                 text.truncate(end);
                 return text + "..";
             }
@@ -121,6 +130,35 @@ impl Parsed {
                 |token| !matches!(token, Token::Word(word) if word.keyword != Keyword::NoKeyword),
             );
             is(words.next(), Keyword::FROM)
+        }
+    }
+
+    /// The keyword that the statement begins with, after parentheses.
+    pub(crate) fn first_keyword(&self) -> Keyword {
+        let tokens = self.tokens.iter().map(|token| &token.token);
+        let mut tokens = tokens.filter(|token| !is_space(token) && **token != Token::LParen);
+        match tokens.next() {
+            Some(Token::Word(word)) => word.keyword,
+            _ => Keyword::NoKeyword,
+        }
+    }
+
+    /// Whether it has parameters.
+    pub(crate) fn has_placeholders(&self) -> bool {
+        let is_placeholder = |token: &TokenWithSpan| matches!(token.token, Token::Placeholder(_));
+        self.tokens.iter().any(is_placeholder)
+    }
+
+    /// `PREPARE "name" AS` this statement.
+    pub(crate) fn prepare_as(&self, name: &str) -> Self {
+        let words = [
+            Token::make_keyword("PREPARE"),
+            Token::make_word(name, Some('"')),
+            Token::make_keyword("AS"),
+        ];
+        let words = words.into_iter().map(TokenWithSpan::wrap);
+        Self {
+            tokens: words.chain(self.tokens.iter().cloned()).collect(),
         }
     }
 

@@ -361,7 +361,7 @@ fn scrub(database: &Database) -> Result<SystemTable> {
 }
 
 /// Since 1970, UTC.
-fn microseconds(at: SystemTime) -> i64 {
+pub(crate) fn microseconds(at: SystemTime) -> i64 {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }

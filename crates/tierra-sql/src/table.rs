@@ -80,6 +80,11 @@ impl TierraTable {
         with
     }
 
+    /// The stored table.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
     /// The index of the row id, if there is one.
     fn row_id(&self) -> Option<usize> {
         self.row_ids.then(|| self.table.spec().columns.len())

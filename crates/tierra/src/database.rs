@@ -16,7 +16,7 @@ use tierra_memory::emulation::{self, FarMemory};
 use crate::{
     Answer, Error,
     config::Config,
-    engine,
+    engine, shared,
     sql::{Session, SessionOptions},
 };
 
@@ -130,7 +130,10 @@ impl Options {
     /// process has it open. Then nothing is changed.
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Database, Error> {
         let options = self.completed(dir.as_ref())?;
-        options.start(engine::Database::open(dir.as_ref(), &options.engine)?)
+        options.start_in(
+            dir.as_ref(),
+            engine::Database::open(dir.as_ref(), &options.engine)?,
+        )
     }
 
     /// Creates a database in `dir`, which is missing or empty.
@@ -139,7 +142,10 @@ impl Options {
     /// If `dir` is not empty, or the file system refuses.
     pub fn create(&self, dir: impl AsRef<Path>) -> Result<Database, Error> {
         let options = self.completed(dir.as_ref())?;
-        options.start(engine::Database::create(dir.as_ref(), &options.engine)?)
+        options.start_in(
+            dir.as_ref(),
+            engine::Database::create(dir.as_ref(), &options.engine)?,
+        )
     }
 
     /// Opens the database in `dir`, or creates it if `dir` is missing or empty.
@@ -148,10 +154,30 @@ impl Options {
     /// Those of [`Options::open`] and [`Options::create`].
     pub fn open_or_create(&self, dir: impl AsRef<Path>) -> Result<Database, Error> {
         let options = self.completed(dir.as_ref())?;
-        options.start(engine::Database::open_or_create(
+        options.start_in(
             dir.as_ref(),
-            &options.engine,
-        )?)
+            engine::Database::open_or_create(dir.as_ref(), &options.engine)?,
+        )
+    }
+
+    /// Opens the database in `dir`, or shares it with whoever has it open in this process.
+    ///
+    /// # Errors
+    /// Those of [`Options::open`], and [`Error::Shared`] if it is open with another value of an option that is set here.
+    pub fn open_shared(&self, dir: impl AsRef<Path>) -> Result<Database, Error> {
+        let options = self.completed(dir.as_ref())?;
+        let open = || engine::Database::open(dir.as_ref(), &options.engine);
+        options.start(shared::find_or(dir.as_ref(), &options.engine, open)?)
+    }
+
+    /// As [`Options::open_shared`]; creates the database if `dir` is missing or empty.
+    ///
+    /// # Errors
+    /// Those of [`Options::open_shared`] and [`Options::create`].
+    pub fn open_or_create_shared(&self, dir: impl AsRef<Path>) -> Result<Database, Error> {
+        let options = self.completed(dir.as_ref())?;
+        let open = || engine::Database::open_or_create(dir.as_ref(), &options.engine);
+        options.start(shared::find_or(dir.as_ref(), &options.engine, open)?)
     }
 
     /// Turns a copied, restored or moved directory into a separate database, as [`engine::Database::adopt`] does.
@@ -199,6 +225,12 @@ impl Options {
         Ok(options)
     }
 
+    /// A database that this process did not have open.
+    fn start_in(&self, dir: &Path, engine: Arc<engine::Database>) -> Result<Database, Error> {
+        shared::remember(dir, &engine, &self.engine);
+        self.start(engine)
+    }
+
     fn start(&self, engine: Arc<engine::Database>) -> Result<Database, Error> {
         let session = Session::new(Arc::clone(&engine), &self.session)?;
         if let Some(far) = self.emulate {
@@ -231,6 +263,15 @@ impl Database {
         Options::new().open(dir)
     }
 
+    /// Opens the database in `dir` with default options, or shares it with whoever has it open in this process: each has its own
+    /// settings and prepared statements. It is closed when the last one is dropped.
+    ///
+    /// # Errors
+    /// See [`Options::open_shared`].
+    pub fn open_shared(dir: impl AsRef<Path>) -> Result<Self, Error> {
+        Options::new().open_shared(dir)
+    }
+
     /// Creates a database in `dir`, which is missing or empty, with default options.
     ///
     /// # Errors
@@ -253,7 +294,6 @@ impl Database {
 
     /// Runs one statement to its end, on a multi-threaded tokio runtime. Dropping the future stops a query. A statement that
     /// writes has then written everything or nothing; it has written nothing unless it was about to commit.
-    /// was about to commit.
     ///
     /// # Errors
     /// If the statement fails.
@@ -320,6 +360,10 @@ impl Database {
     }
 
     fn runtime(&self) -> Result<&Runtime, Error> {
+        // The threads of a runtime are the parent's.
+        if self.engine.is_forked() {
+            return Err(Error::Forked);
+        }
         if let Some(runtime) = self.runtime.get() {
             return Ok(runtime);
         }
@@ -341,7 +385,10 @@ impl Drop for Database {
         let Some(runtime) = self.runtime.take() else {
             return;
         };
-        if Handle::try_current().is_ok() {
+        if self.engine.is_forked() {
+            // Its threads are the parent's: nobody ends them here.
+            std::mem::forget(runtime);
+        } else if Handle::try_current().is_ok() {
             // Async code must not block on a runtime's threads.
             runtime.shutdown_background();
         } else {

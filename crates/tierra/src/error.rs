@@ -1,6 +1,6 @@
 //! The errors of a database, one variant per family of operations.
 
-use std::io;
+use std::{io, path::PathBuf};
 
 use tierra_memory::emulation::EmulationError;
 
@@ -28,6 +28,17 @@ pub enum Error {
     /// A bulk load failed and was undone.
     #[error(transparent)]
     Load(#[from] engine::LoadError),
+    /// The database is open in this process, with other options than those asked for.
+    #[error("{}: open in this process with another {option}: use the same, or leave it out", dir.display())]
+    Shared {
+        /// The directory.
+        dir: PathBuf,
+        /// The option.
+        option: &'static str,
+    },
+    /// The process is a fork of the one that opened the database.
+    #[error("{}", engine::StorageError::Forked)]
+    Forked,
     /// The threads that run queries could not be started.
     #[error("cannot start the threads that run queries: {0}")]
     Threads(#[source] io::Error),

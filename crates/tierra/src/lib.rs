@@ -62,15 +62,22 @@
 //! [`sql::release_memory_with`] a function that gives freed memory back: what the allocator keeps otherwise counts as growth
 //! of the process, for which queries are ended.
 
+// The command line names what it uses as other programs do.
+#[cfg(feature = "cli")]
+extern crate self as tierra;
+
 /// The library's program in README.md is compiled as written there.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
 mod answer;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod config;
 mod database;
 mod error;
+mod shared;
 mod text;
 
 pub use answer::Answer;

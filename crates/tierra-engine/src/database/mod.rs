@@ -608,9 +608,18 @@ impl Database {
         first.pool.clone()
     }
 
+    /// Whether this process is a fork of the one that opened the database. The fork has none of its threads, and must not use it.
+    pub fn is_forked(&self) -> bool {
+        self.storage.is_forked()
+    }
+
     /// Answers the requests made so far and stops writing: later appends and loads fail. Committed rows are durable already.
     /// Dropping the database does the same.
     pub fn close(&self) {
+        if self.is_forked() {
+            // The threads are the parent's.
+            return;
+        }
         self.scrubber.close();
         self.mover.iter().for_each(Mover::close);
         // A panic cannot leave the option half taken.

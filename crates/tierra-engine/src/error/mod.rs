@@ -208,6 +208,11 @@ pub enum StorageError {
     /// The database was closed.
     #[error("the database is closed: open it again")]
     Closed,
+    /// The process is a fork of the one that opened the database.
+    #[error(
+        "the database was opened before the process forked: it belongs to the parent; open it in the child after the parent closes it, or start the child without fork"
+    )]
+    Forked,
     /// The database is read-only.
     #[error("{}: open for reading only ({why}): nothing can be written", dir.display())]
     ReadOnly {

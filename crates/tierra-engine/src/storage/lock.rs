@@ -2,7 +2,7 @@
 //!
 //! Invariant: only the holder of a [`DirectoryLock`] for writing may touch the directory. Any number of processes may share the
 //! lock to read; then none writes. It is the operating system's lock (flock), so it ends with its process in any case. The
-//! process id in the file only serves the error message. Links are not followed.
+//! process id in the file only serves the error message. Links are not followed. A fork shares the lock and leaves it alone.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -12,6 +12,7 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::OpenError;
+use crate::storage::process::OwnProcess;
 
 /// The file's name in the directory.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -23,6 +24,7 @@ pub(crate) struct DirectoryLock {
     file: Option<File>,
     /// Why the database is read-only, if it is.
     read_only: Option<String>,
+    owner: OwnProcess,
 }
 
 impl DirectoryLock {
@@ -58,6 +60,7 @@ impl DirectoryLock {
                 Ok(Self {
                     file: None,
                     read_only: Some(why),
+                    owner: OwnProcess::this(),
                 })
             }
             Err(source) => Err(refused(dir, source)),
@@ -74,6 +77,7 @@ impl DirectoryLock {
             Ok(()) => Ok(Self {
                 file: Some(file),
                 read_only,
+                owner: OwnProcess::this(),
             }),
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut holder = String::new();
@@ -102,6 +106,11 @@ impl DirectoryLock {
         self.read_only.as_deref()
     }
 
+    /// Whether this process is a fork of the one that took the lock. Then the lock is the parent's.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.owner.is_forked()
+    }
+
     /// Writes the process id into the file, once the whole directory has been checked.
     pub(crate) fn sign(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_mut().filter(|_| self.read_only.is_none()) else {
@@ -115,9 +124,10 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     /// Unlocks explicitly: closing the file is not enough, because a process that another thread is about to start has a copy of
-    /// the descriptor, and with it the lock, until it runs its own program.
+    /// the descriptor, and with it the lock, until it runs its own program. A fork must not unlock: it has the same lock as its
+    /// parent, whose database others could then open.
     fn drop(&mut self) {
-        let Some(file) = &self.file else {
+        let Some(file) = self.file.as_ref().filter(|_| !self.is_forked()) else {
             return;
         };
         if let Err(error) = flock(file, FlockOperation::Unlock) {
@@ -167,6 +177,24 @@ mod tests {
         drop(lock);
         DirectoryLock::acquire(dir.path()).unwrap();
         drop(inherited);
+    }
+
+    #[test]
+    fn a_fork_leaves_the_lock_to_its_parent() {
+        let dir = tempfile::tempdir().unwrap();
+        let parent = DirectoryLock::acquire(dir.path()).unwrap();
+        // A fork has a copy of the descriptor, and remembers who took the lock.
+        let fork = DirectoryLock {
+            file: Some(parent.file.as_ref().unwrap().try_clone().unwrap()),
+            read_only: None,
+            owner: OwnProcess::other(),
+        };
+        assert!(fork.is_forked() && !parent.is_forked());
+        drop(fork);
+        let refused = DirectoryLock::acquire(dir.path());
+        assert!(matches!(refused, Err(OpenError::Locked { .. })));
+        drop(parent);
+        DirectoryLock::acquire(dir.path()).unwrap();
     }
 
     #[test]

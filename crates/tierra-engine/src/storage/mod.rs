@@ -11,6 +11,7 @@ pub(crate) mod frames;
 pub(crate) mod lock;
 pub(crate) mod losses;
 pub(crate) mod options;
+pub(crate) mod process;
 pub(crate) mod read_checks;
 pub(crate) mod revalidation;
 pub(crate) mod tier;
@@ -111,6 +112,11 @@ impl Storage {
     pub(crate) fn home(&self) -> MutexGuard<'_, Home> {
         // Changed as a whole: a panic leaves nothing half done.
         self.home.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this process is a fork of the one that opened the database.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.lock.is_forked()
     }
 
     /// Why the database is read-only; `None` if it can be written.

@@ -16,6 +16,7 @@ use crate::spec::TableSpec;
 use crate::spec::replicas::Replicas;
 use crate::storage::access::Access;
 use crate::storage::extent::OwnedExtent;
+use crate::storage::process::OwnProcess;
 use crate::table::Table;
 use crate::table::load_merge_lock::{LoadPass, MergePass};
 use crate::table::near_object::NearChange;
@@ -203,11 +204,17 @@ pub(crate) enum Request {
 
 /// The channel to the writer. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Requests(Sender<Request>);
+pub(crate) struct Requests {
+    sender: Sender<Request>,
+    owner: OwnProcess,
+}
 
 impl Requests {
     pub(crate) fn new(sender: Sender<Request>) -> Self {
-        Self(sender)
+        Self {
+            sender,
+            owner: OwnProcess::this(),
+        }
     }
 
     /// Sends the writer a request and blocks until it answers.
@@ -215,8 +222,12 @@ impl Requests {
         &self,
         request: impl FnOnce(SyncSender<T>) -> Request,
     ) -> Result<T, StorageError> {
+        // A fork has no writer that could answer.
+        if self.owner.is_forked() {
+            return Err(StorageError::Forked);
+        }
         let (reply, answer) = sync_channel(1);
-        self.0
+        self.sender
             .send(request(reply))
             .map_err(|_| StorageError::Closed)?;
         // The writer drops a request unanswered only when it ends.
@@ -226,6 +237,6 @@ impl Requests {
     /// Sends the writer a request that has no answer.
     pub(crate) fn send(&self, request: Request) {
         // A writer that has ended has nothing left to do.
-        let _ = self.0.send(request);
+        let _ = self.sender.send(request);
     }
 }

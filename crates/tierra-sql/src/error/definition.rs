@@ -110,6 +110,9 @@ pub enum DefinitionError {
     /// A name reserved for the tables that describe the database.
     #[error("table '{0}': names that begin with 'tierra_' are the database's own; choose another")]
     Reserved(String),
+    /// A table to register has the name of one of the database's.
+    #[error("the database has a table '{0}': register under another name")]
+    Exists(String),
     /// There is no such table.
     #[error("table '{0}' does not exist")]
     NoSuchTable(String),

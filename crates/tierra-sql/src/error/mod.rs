@@ -5,6 +5,7 @@
 
 mod change;
 mod definition;
+mod kind;
 
 use std::any::Any;
 use std::error::Error;
@@ -17,6 +18,7 @@ use tokio::task::JoinError;
 
 pub use self::change::ChangeError;
 pub use self::definition::DefinitionError;
+pub use self::kind::ErrorKind;
 use crate::duplicate_names::invisible;
 use crate::limits::LimitError;
 use crate::load::LoadError;
@@ -74,6 +76,9 @@ pub enum SqlError {
         "a defect of Tierra or of a library of its ended this statement: {0}. Please report it; the session goes on"
     )]
     Defect(String),
+    /// The statement was cancelled, from outside of it.
+    #[error("the statement was cancelled")]
+    Cancelled,
     /// An error of the table's storage: duplicate key, full memory, damaged data.
     #[error(transparent)]
     Engine(Box<dyn Error + Send + Sync>),
@@ -201,6 +206,12 @@ pub enum PreparedError {
         "prepared statement '{0}' is a point query, which is looked up without a plan; EXPLAIN its SELECT"
     )]
     Point(String),
+    /// A statement prepared by another session.
+    #[error("the statement was prepared by another session: prepare it in the one that runs it")]
+    OtherSession,
+    /// Parameters in a statement that has none.
+    #[error("a statement of this kind has no parameters: write the values into it")]
+    NoParameters,
     /// The table was dropped since.
     #[error("prepared statement '{name}': table '{table}' was dropped since; prepare it again")]
     TableGone {

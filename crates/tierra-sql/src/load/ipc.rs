@@ -34,7 +34,8 @@ pub(super) fn load(
     )
 }
 
-fn read<R: RecordBatchReader + Iterator<Item = Result<RecordBatch, ArrowError>>>(
+/// Loads the batches of `reader`.
+pub(super) fn read<R: RecordBatchReader + Iterator<Item = Result<RecordBatch, ArrowError>>>(
     source: &Source<'_>,
     target: &mut Target<'_>,
     reader: R,

@@ -1,4 +1,4 @@
-//! Loads files into tables, as a whole or not at all.
+//! Loads files and Arrow streams into tables, as a whole or not at all.
 //!
 //! A file is Parquet, Arrow IPC or CSV; its first bytes and its name decide. Its columns are matched with the table's by
 //! name. If there is no such table, one is created from the first file. Table and rows become visible when the last row
@@ -20,6 +20,7 @@ mod target;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::array::RecordBatchReader;
 use tierra_engine::Database;
 
 pub(crate) use self::check::unreadable;
@@ -73,6 +74,27 @@ pub fn load_files(
             }
         })?;
         target.done.bytes += source.len_bytes;
+    }
+    target.finish(&sources)
+}
+
+/// Loads the batches of `streams`, one after the other, into `table` of `database`. It creates the table from the first stream if
+/// it does not exist. Blocks. Bytes of the progress are those of the batches.
+///
+/// # Errors
+/// [`LoadError`]; then nothing of any stream is in the database.
+pub fn load_streams<R: RecordBatchReader>(
+    database: &Arc<Database>,
+    table: &str,
+    streams: Vec<R>,
+    options: &LoadOptions<'_>,
+) -> Result<LoadReport, LoadError> {
+    let mut sources = Vec::with_capacity(streams.len());
+    sources.resize_with(streams.len(), || Source::stream(options));
+    let mut target = Target::new(database, table, &sources);
+    for (source, stream) in sources.iter_mut().zip(streams) {
+        source.before = target.done;
+        check::guarded(source, || ipc::read(source, &mut target, stream))?;
     }
     target.finish(&sources)
 }

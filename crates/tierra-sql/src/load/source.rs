@@ -69,6 +69,16 @@ impl<'a> Source<'a> {
         })
     }
 
+    /// Batches that come from no file.
+    pub(super) fn stream(options: &'a LoadOptions<'a>) -> Self {
+        Self {
+            path: Path::new("Arrow stream"),
+            len_bytes: 0,
+            options,
+            before: Progress::default(),
+        }
+    }
+
     /// Opens the file. A load opens it once for its rows, and reads that open file as often as it needs to.
     pub(super) fn file(&self) -> Result<SharedFile, LoadError> {
         File::open(self.path)

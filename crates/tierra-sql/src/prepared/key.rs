@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, StringArray};
 use arrow::compute::{filter, is_not_null};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
@@ -24,6 +24,8 @@ pub(super) struct KeyCondition {
     name: String,
     pub(super) key_types: Vec<LogicalType>,
     condition: Condition,
+    /// Whether the parameter is a list, as in `key = ANY($1)`.
+    takes_list: bool,
 }
 
 /// The condition on the key.
@@ -55,6 +57,7 @@ impl KeyCondition {
             name: name.to_string(),
             condition: condition(selection, key, &key_types, schema)?,
             key_types,
+            takes_list: matches!(selection, Expr::AnyOp { .. }),
         })
     }
 
@@ -62,6 +65,31 @@ impl KeyCondition {
     pub(super) fn parameters(&self) -> impl Iterator<Item = usize> {
         let (Condition::Equal(operands) | Condition::Any(operands)) = &self.condition;
         operands.iter().filter_map(Operand::parameter)
+    }
+
+    /// The types of its parameters, in order, of which there are `count`.
+    pub(super) fn parameter_types(&self, count: usize) -> Vec<DataType> {
+        let mut types = vec![DataType::Null; count];
+        let mut set = |operand: &Operand, ty: LogicalType| {
+            if let Operand::Parameter(number) = operand {
+                let ty = ty.arrow();
+                types[*number] = match self.takes_list {
+                    true => DataType::new_list(ty, true),
+                    false => ty,
+                };
+            }
+        };
+        match &self.condition {
+            Condition::Equal(operands) => {
+                let parts = operands.iter().zip(&self.key_types);
+                parts.for_each(|(operand, ty)| set(operand, *ty));
+            }
+            Condition::Any(operands) => {
+                let operands = operands.iter();
+                operands.for_each(|operand| set(operand, self.key_types[0]));
+            }
+        }
+        types
     }
 
     /// One array per key column. Keys that contain NULL equal nothing and are left out.
@@ -331,7 +359,6 @@ pub(super) fn column_of(expr: &Expr, schema: &Schema) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::statement;
-    use arrow::datatypes::DataType;
     use datafusion::sql::parser::Statement;
 
     fn expression(text: &str) -> Expr {

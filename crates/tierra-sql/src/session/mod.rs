@@ -20,6 +20,7 @@ mod missing;
 #[cfg(test)]
 mod panics;
 mod prepare;
+mod prepared;
 mod run;
 mod transaction;
 mod unsupported;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -38,12 +40,16 @@ use tierra_interleave::Scheduling;
 
 use self::prepare::Statements;
 use self::transaction::Transactions;
+pub use self::prepared::Prepared;
+use crate::activity::Connection;
 use crate::catalog::TierraCatalog;
-use crate::error::SqlError;
+use crate::ddl::refuse_reserved;
+use crate::error::{DefinitionError, SqlError};
 use crate::memory::{self, QueryMemory};
 use crate::names::CATALOG;
 use crate::outcome::{Outcome, Rows};
-use crate::settings::{self, Beginning, TierraSettings};
+use crate::session_tables::SessionTables;
+use crate::settings::{self, BATCH_ROWS, Beginning, TierraSettings};
 use crate::sum::CheckedSum;
 use crate::{extreme, filter, join, late, list, rules, statement, time};
 
@@ -64,8 +70,10 @@ pub struct Session {
     context: SessionContext,
     memory: Arc<QueryMemory>,
     beginning: Beginning,
-    prepared: Statements,
+    prepared: Arc<Statements>,
     transactions: Transactions,
+    connection: Connection,
+    tables: Arc<SessionTables>,
     planned: AtomicU64,
 }
 
@@ -87,6 +95,8 @@ impl Session {
         initial.batches = database.batches().clone();
         initial.scrub_pace = database.scrub_pace().clone();
         let beginning = Beginning::of(&initial);
+        let connection = Connection::new(&database, initial.slow_ms);
+        let tables = Arc::<SessionTables>::default();
         let memory = Arc::new(QueryMemory::new(initial.query_memory));
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::clone(&memory) as _)
@@ -109,14 +119,21 @@ impl Session {
             context.register_udaf(function);
         }
         time::add_series(&context);
-        context.register_catalog(CATALOG, Arc::new(TierraCatalog::new(Arc::clone(&database))));
+        let catalog = TierraCatalog::new(
+            Arc::clone(&database),
+            Arc::clone(connection.activity()),
+            Arc::clone(&tables),
+        );
+        context.register_catalog(CATALOG, Arc::new(catalog));
         Ok(Self {
             database,
             context: files::add_to(context),
             memory,
             beginning,
-            prepared: Statements::default(),
+            prepared: Arc::default(),
             transactions: Transactions::default(),
+            connection,
+            tables,
             planned: AtomicU64::new(0),
         })
     }
@@ -182,6 +199,51 @@ impl Session {
                 ))),
             }
         })
+    }
+
+    /// The session's number in `tierra_sessions`.
+    pub fn id(&self) -> u64 {
+        self.connection.id()
+    }
+
+    /// Says who uses the session, and with which program, for `tierra_sessions`.
+    pub fn set_client(&self, user: &str, application: &str) {
+        self.connection.set_name(user, application);
+    }
+
+    /// Cancels a running statement of any session of the database, by its number in `tierra_queries`; `false` if there is none.
+    /// The statement ends with [`SqlError::Cancelled`]. One that writes has written nothing then, unless it was about to commit.
+    pub fn cancel(&self, statement: u64) -> bool {
+        self.connection.cancel(statement)
+    }
+
+    /// Cancels all running statements of this session.
+    pub fn interrupt(&self) {
+        self.connection.cancel_own();
+    }
+
+    /// Makes `batches` a table that only this session sees and can read. No value is copied. A registered table of that name is
+    /// replaced. The name is folded to lower case, as it is in a statement.
+    ///
+    /// # Errors
+    /// If the database has a table of that name, or a batch has another schema.
+    pub fn register(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+        batches: &[RecordBatch],
+    ) -> Result<(), SqlError> {
+        let name = name.to_lowercase();
+        refuse_reserved(&name)?;
+        if self.database.table(&name).is_some() {
+            return Err(DefinitionError::Exists(name).into());
+        }
+        Ok(self.tables.add(name, schema, batches, BATCH_ROWS)?)
+    }
+
+    /// Removes a registered table; `false` if there is none of that name.
+    pub fn unregister(&self, name: &str) -> bool {
+        self.tables.remove(&name.to_lowercase())
     }
 
     /// Tables and their columns, for completion.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, Datum, RecordBatch};
@@ -22,6 +23,7 @@ use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
 
 use super::Session;
+use crate::activity::cancellable;
 use crate::change::Change;
 use crate::error::{PreparedError, SqlError};
 use crate::list::{List, ListParameter, unfolded};
@@ -61,6 +63,21 @@ impl Prepared {
             other => other,
         }
     }
+
+    /// The statement with these types for the parameters whose types it leaves open.
+    pub(super) fn with_types(self, types: &[Option<DataType>]) -> Self {
+        match self {
+            Prepared::Point(plan) => Prepared::Point(plan),
+            Prepared::Write(plan, planned) => {
+                Prepared::Write(plan, Box::new(planned.with_types(types)))
+            }
+            Prepared::Change(change) => Prepared::Change(Arc::new(PreparedChange {
+                plan: change.plan.with_types(types),
+                change: change.change.clone(),
+            })),
+            Prepared::Plan(plan) => Prepared::Plan(Arc::new(plan.with_types(types))),
+        }
+    }
 }
 
 impl Statements {
@@ -88,6 +105,25 @@ impl Statements {
             Entry::Vacant(free) => {
                 free.insert(prepared);
                 Ok(())
+            }
+        }
+    }
+
+    /// Puts another plan in the place of a stored one.
+    pub(super) fn replace(&self, name: &str, prepared: Prepared) {
+        if let Some(stored) = self.lock().get_mut(name) {
+            *stored = prepared;
+        }
+    }
+
+    /// A name for a statement that a program prepares.
+    pub(super) fn free_name(&self) -> String {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+            let name = format!("unnamed {number}");
+            if !self.lock().contains_key(&name) {
+                return name;
             }
         }
     }
@@ -130,6 +166,29 @@ impl PreparedPlan {
             parameters: parameters.collect(),
             plan,
         })
+    }
+
+    /// The types of the parameters, in order; `None` if unknown.
+    pub(super) fn parameters(&self) -> &[Option<FieldRef>] {
+        &self.parameters
+    }
+
+    /// The plan with these types for the parameters whose types are unknown.
+    pub(super) fn with_types(&self, types: &[Option<DataType>]) -> Self {
+        let typed = self.parameters.iter().enumerate().map(|(place, found)| {
+            let given = types.get(place).cloned().flatten();
+            let given = given.map(|ty| Arc::new(Field::new("", ty, true)));
+            found.clone().or(given)
+        });
+        Self {
+            plan: self.plan.clone(),
+            parameters: typed.collect(),
+        }
+    }
+
+    /// The plan before optimisation.
+    pub(super) fn plan(&self) -> &LogicalPlan {
+        &self.plan
     }
 
     /// The statement with its parameters replaced by the arguments. `lists` were taken out of EXECUTE.
@@ -274,6 +333,16 @@ impl Session {
         name: &'a str,
         arguments: &[&dyn Datum],
     ) -> BoxFuture<'a, Result<Outcome, SqlError>> {
+        self.run_stored(name, format!("EXECUTE {name}").into(), arguments)
+    }
+
+    /// As [`Session::run_prepared`], of a statement that is listed with this text.
+    pub(super) fn run_stored<'a>(
+        &'a self,
+        name: &'a str,
+        text: Arc<str>,
+        arguments: &[&dyn Datum],
+    ) -> BoxFuture<'a, Result<Outcome, SqlError>> {
         let arguments: Vec<(ArrayRef, bool)> = arguments
             .iter()
             .map(|argument| {
@@ -315,8 +384,10 @@ impl Session {
             self.run_bound(execute, &[]).await
         };
         Box::pin(async move {
-            let outcome = defect::caught(run).await;
-            outcome.inspect_err(|error| self.transactions.fail(error))
+            let tracked = self.connection.begin(text);
+            let result = cancellable(&tracked, defect::caught(run)).await;
+            let result = result.inspect_err(|error| self.transactions.fail(error));
+            Outcome::tracked(tracked, result)
         })
     }
 }

@@ -21,6 +21,7 @@ use futures::StreamExt;
 
 use super::prepare::{Prepared, PreparedPlan, written_parameters};
 use super::{Session, fixed, missing, unsupported};
+use crate::activity::{TEXT_MOST, cancellable};
 use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::ignored_syntax::{self, FunctionKind};
 use crate::information_schema::describe;
@@ -41,15 +42,20 @@ impl Session {
         if !parsed.ends_transaction() {
             self.transactions.check()?;
         }
+        let is_shallow = parsed.depth()?.is_shallow();
+        let tracked = self.connection.begin(parsed.beginning(TEXT_MOST));
         let run = Box::pin(defect::caught(self.run_any(parsed)));
-        let result = match parsed.depth()?.is_shallow() {
-            true => run.await,
-            false => Roomy(run).await,
-        };
-        result.map_err(|error| {
+        let result = cancellable(&tracked, async {
+            match is_shallow {
+                true => run.await,
+                false => Roomy(run).await,
+            }
+        });
+        let result = result.await.map_err(|error| {
             self.transactions.fail(&error);
             missing::explain(error, &self.database.tables())
-        })
+        });
+        Outcome::tracked(tracked, result)
     }
 
     async fn run_any(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
@@ -353,7 +359,9 @@ impl Session {
         let mut state = state.write();
         let options = state.config_mut().options_mut();
         settings::apply(options)?;
-        self.memory.set_limit(settings::of(options).query_memory);
+        let settings = settings::of(options);
+        self.memory.set_limit(settings.query_memory);
+        self.connection.set_slow_ms(settings.slow_ms);
         Ok(())
     }
 

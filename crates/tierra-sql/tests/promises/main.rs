@@ -1,5 +1,6 @@
 //! What this crate promises, one file per promise; one program, because linking DataFusion is slow.
 
+mod activity;
 mod arrays;
 mod batches;
 mod benchmarks;
@@ -16,9 +17,11 @@ mod limits;
 mod load;
 mod lookup_join;
 mod point;
+mod prepared;
 mod pushdown;
 mod random;
 mod random_writes;
+mod registered;
 mod shifted_sums;
 mod slt;
 mod statistics;

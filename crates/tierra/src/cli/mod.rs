@@ -1,6 +1,7 @@
-//! The command line: the arguments of each command, and its exit status.
+//! The command line `tierra`: the arguments of each command, and its exit status. It is part of the library, so that other programs
+//! than the binary can be the command.
 //!
-//! Results go to standard output. Progress, warnings and errors go to standard error. [`status`] defines the exit statuses.
+//! Results go to standard output. Progress, warnings and errors go to standard error.
 
 mod adopt;
 mod calibrate;
@@ -27,7 +28,7 @@ mod text_table;
 mod tiers;
 mod units;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 use tierra::printable_lines;
@@ -73,9 +74,17 @@ enum Command {
     Calibrate(calibrate::Arguments),
 }
 
-/// Runs the command given to the process.
-pub(crate) fn main() -> ExitCode {
-    let Cli { command, log } = Cli::parse();
+/// Runs the command line `args`, whose first is the program's name, and returns the exit status of the process. Blocks, and is
+/// called once in a process: it sets up the log and the handling of Ctrl-C.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let Cli { command, log } = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(told) => {
+            // Help, the version, or a wrong argument.
+            let _ = told.print();
+            return u8::try_from(told.exit_code()).unwrap_or(1);
+        }
+    };
     if let Err(why) = log::listen(log) {
         eprintln!("error: {why}");
         return Status::Usage.into();

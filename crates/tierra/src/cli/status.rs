@@ -10,8 +10,6 @@
 //! | 5 | data is lost: no copy of it is left, or none is present |
 //! | 130 | Ctrl-C |
 
-use std::process::ExitCode;
-
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -29,8 +27,8 @@ pub(crate) const HELP: &str = "\
 Exit status: 0 all is well, 1 an error, 2 a wrong command line, 3 damage was repaired,\n\
 4 all data can be read but a tier is missing or a copy is damaged, 5 data are lost, 130 Ctrl-C";
 
-impl From<Status> for ExitCode {
+impl From<Status> for u8 {
     fn from(status: Status) -> Self {
-        Self::from(status as u8)
+        status as u8
     }
 }

@@ -1,0 +1,194 @@
+//! A statement while it runs, and how it is cancelled.
+//!
+//! Whoever waits for the statement polls it through [`cancellable`], later through its rows. Both look at the flag before
+//! they go on; cancelling sets the flag and wakes them. The statement's work is then dropped, which stops it.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant, SystemTime};
+
+use futures::task::AtomicWaker;
+
+use super::{Activity, Client, lock};
+use crate::error::SqlError;
+use crate::work::{PlanWork, Work};
+
+/// The most characters of a statement, and of an error, that are kept.
+pub(crate) const TEXT_MOST: usize = 1_000;
+
+/// The beginning of `text`.
+fn text_of(text: &str) -> &str {
+    match text.char_indices().nth(TEXT_MOST) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
+}
+
+/// A statement that runs.
+pub(crate) struct Running {
+    pub(super) id: u64,
+    pub(super) client: Arc<Client>,
+    pub(super) text: Arc<str>,
+    pub(super) began_at: SystemTime,
+    began: Instant,
+    /// Rows handed out, or written.
+    rows: AtomicU64,
+    /// The plan whose rows are handed out.
+    plan: OnceLock<PlanWork>,
+    is_cancelled: AtomicBool,
+    waker: AtomicWaker,
+}
+
+impl Running {
+    pub(super) fn new(id: u64, client: Arc<Client>, text: Arc<str>) -> Self {
+        Self {
+            id,
+            client,
+            text,
+            began_at: SystemTime::now(),
+            began: Instant::now(),
+            rows: AtomicU64::new(0),
+            plan: OnceLock::new(),
+            is_cancelled: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
+        }
+    }
+
+    pub(super) fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    pub(super) fn is_of(&self, client: &Arc<Client>) -> bool {
+        Arc::ptr_eq(&self.client, client)
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    pub(super) fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn work(&self) -> Work {
+        self.plan.get().map(PlanWork::so_far).unwrap_or_default()
+    }
+
+    /// `streaming` once rows are handed out; before that, and while a statement writes, `executing`.
+    pub(super) fn state(&self) -> &'static str {
+        match self.plan.get() {
+            Some(_) => "streaming",
+            None => "executing",
+        }
+    }
+
+    /// Whether the statement was cancelled. If not, the task of `context` is woken when it is.
+    fn heed(&self, context: &Context<'_>) -> Result<(), SqlError> {
+        // Registered first, so that no cancellation is missed.
+        self.waker.register(context.waker());
+        match self.is_cancelled.load(Ordering::Acquire) {
+            true => Err(SqlError::Cancelled),
+            false => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("id", &self.id)
+            .field("text", &self.text)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A statement that took long.
+#[derive(Clone, Debug)]
+pub(super) struct Slow {
+    pub(super) id: u64,
+    pub(super) client: Arc<Client>,
+    pub(super) text: Arc<str>,
+    pub(super) began_at: SystemTime,
+    pub(super) elapsed: Duration,
+    pub(super) rows: u64,
+    pub(super) work: Work,
+    /// Why it failed, if it did.
+    pub(super) error: Option<String>,
+}
+
+/// Lists a statement while it lives.
+#[derive(Debug)]
+pub(crate) struct Tracked {
+    activity: Arc<Activity>,
+    running: Arc<Running>,
+    error: Option<String>,
+}
+
+impl Tracked {
+    pub(super) fn new(activity: Arc<Activity>, running: Arc<Running>) -> Self {
+        Self {
+            activity,
+            running,
+            error: None,
+        }
+    }
+
+    /// Fails if the statement was cancelled; if not, `context` is woken when it is.
+    pub(crate) fn heed(&self, context: &Context<'_>) -> Result<(), SqlError> {
+        self.running.heed(context)
+    }
+
+    /// Notes that so many rows were handed out, or written.
+    pub(crate) fn add_rows(&self, rows: u64) {
+        self.running.rows.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Notes the plan whose rows are handed out from now on.
+    pub(crate) fn streams(&self, plan: PlanWork) {
+        // A statement has one plan.
+        let _ = self.running.plan.set(plan);
+    }
+
+    /// Notes why the statement ends.
+    pub(crate) fn fails(&mut self, error: &SqlError) {
+        self.error = Some(text_of(&error.to_string()).to_owned());
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        let running = &self.running;
+        lock(&self.activity.running).remove(&running.id);
+        let elapsed = running.elapsed();
+        let slow = Duration::from_millis(running.client.slow_ms.load(Ordering::Relaxed));
+        if elapsed >= slow {
+            self.activity.note_slow(Slow {
+                id: running.id,
+                client: Arc::clone(&running.client),
+                text: Arc::clone(&running.text),
+                began_at: running.began_at,
+                elapsed,
+                rows: running.rows(),
+                work: running.work(),
+                error: self.error.take(),
+            });
+        }
+    }
+}
+
+/// The result of `work`, or an error once the statement is cancelled: then `work` is dropped.
+pub(crate) async fn cancellable<T>(
+    tracked: &Tracked,
+    work: impl Future<Output = Result<T, SqlError>>,
+) -> Result<T, SqlError> {
+    let mut work = pin!(work);
+    std::future::poll_fn(|context| match tracked.heed(context) {
+        Ok(()) => work.as_mut().poll(context),
+        Err(cancelled) => Poll::Ready(Err(cancelled)),
+    })
+    .await
+}

@@ -1,0 +1,325 @@
+//! Statements that a program prepares: the types of their parameters and of their rows are known before they run.
+//!
+//! Such a statement is stored beside those of PREPARE, under a name that only its [`Prepared`] knows. Statements that have no
+//! parameters and are not worth planning ahead (CREATE TABLE, SET, EXPLAIN) are kept as text.
+
+use std::sync::Arc;
+
+use arrow::array::Datum;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::metadata::ScalarAndMetadata;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::datasource::source_as_provider;
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use futures::future::BoxFuture;
+use tierra_engine::Table;
+
+use super::Session;
+use super::prepare::{self, PreparedPlan, Statements};
+use super::run::planned;
+use crate::activity::TEXT_MOST;
+use crate::duplicate_names;
+use crate::error::{PreparedError, SqlError};
+use crate::information_schema::describe;
+use crate::limits::apart;
+use crate::names::single_name;
+use crate::outcome::Outcome;
+use crate::statement::{self, Parsed};
+use crate::table::TierraTable;
+
+/// A statement that is ready to run, any number of times, in the session that prepared it.
+pub struct Prepared {
+    body: Body,
+    parameters: Vec<DataType>,
+    schema: Option<SchemaRef>,
+    /// The beginning of its text.
+    text: Arc<str>,
+}
+
+enum Body {
+    Stored(Stored),
+    Text(Parsed),
+}
+
+/// A statement in the session's list. Dropping it removes the statement.
+struct Stored {
+    name: String,
+    statements: Arc<Statements>,
+    /// The tables that its plan reads. A plan must not outlive them.
+    tables: Vec<Arc<Table>>,
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        // DEALLOCATE ALL may have been faster.
+        let _ = self.statements.remove(&self.name);
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared")
+            .field("text", &self.text)
+            .field("parameters", &self.parameters)
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Prepares one statement. Parameters are `$1`, `$2` or `?`, `?`.
+    ///
+    /// # Errors
+    /// If there is not exactly one statement, if it cannot be planned, or if one of another kind than SELECT and INSERT has
+    /// parameters.
+    pub fn prepare<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Prepared, SqlError>> {
+        self.prepare_typed(sql, &[])
+    }
+
+    /// As [`Session::prepare`]. A parameter whose type the statement leaves open, as in `SELECT $1`, has that of `types` at its
+    /// place.
+    ///
+    /// # Errors
+    /// As [`Session::prepare`].
+    pub fn prepare_typed<'a>(
+        &'a self,
+        sql: &'a str,
+        types: &'a [Option<DataType>],
+    ) -> BoxFuture<'a, Result<Prepared, SqlError>> {
+        Box::pin(async move {
+            let statements = statement::split(sql)?;
+            let count = statements.len();
+            let Ok([parsed]) = <[Parsed; 1]>::try_from(statements) else {
+                return Err(SqlError::Syntax(format!(
+                    "expected one statement, found {count}"
+                )));
+            };
+            match parsed.first_keyword() {
+                Keyword::SELECT
+                | Keyword::WITH
+                | Keyword::VALUES
+                | Keyword::FROM
+                | Keyword::INSERT
+                | Keyword::UPDATE
+                | Keyword::DELETE
+                | Keyword::MERGE => self.store(&parsed, types).await,
+                _ if parsed.has_placeholders() => Err(PreparedError::NoParameters.into()),
+                _ => Ok(Prepared {
+                    schema: self.schema_of(&parsed).await?,
+                    parameters: Vec::new(),
+                    text: parsed.beginning(TEXT_MOST).into(),
+                    body: Body::Text(parsed),
+                }),
+            }
+        })
+    }
+
+    async fn store(
+        &self,
+        parsed: &Parsed,
+        types: &[Option<DataType>],
+    ) -> Result<Prepared, SqlError> {
+        let name = self.prepared.free_name();
+        self.run(&parsed.prepare_as(&name)).await?;
+        let mut stored = Stored {
+            name,
+            statements: Arc::clone(&self.prepared),
+            tables: Vec::new(),
+        };
+        let gone = || PreparedError::NotThere(stored.name.clone());
+        let prepared = self.prepared.get(&stored.name).ok_or_else(gone)?;
+        let (parameters, schema) = match prepared {
+            prepare::Prepared::Point(plan) => {
+                (plan.parameter_types(), Some(Arc::clone(plan.schema())))
+            }
+            prepare::Prepared::Plan(plan) => {
+                let plan = Arc::new(plan.with_types(types));
+                let typed = prepare::Prepared::Plan(Arc::clone(&plan));
+                self.prepared.replace(&stored.name, typed);
+                stored.tables = tables_of(plan.plan())?;
+                let parameters = plan.parameters().iter();
+                let parameters = parameters.map(|field| match field {
+                    Some(field) => field.data_type().clone(),
+                    None => DataType::Null,
+                });
+                let parameters: Vec<DataType> = parameters.collect();
+                let state = self.context.state();
+                let schema = apart(async move { schema_of_plan(&plan, &state) });
+                (parameters, schema.await??)
+            }
+        };
+        Ok(Prepared {
+            body: Body::Stored(stored),
+            parameters,
+            schema,
+            text: parsed.beginning(TEXT_MOST).into(),
+        })
+    }
+
+    /// The schema of the rows of a statement that is kept as text; `None` if it has none.
+    async fn schema_of(&self, parsed: &Parsed) -> Result<Option<SchemaRef>, SqlError> {
+        match parsed.first_keyword() {
+            Keyword::EXPLAIN
+            | Keyword::DESCRIBE
+            | Keyword::DESC
+            | Keyword::SHOW
+            | Keyword::EXECUTE => {}
+            _ => return Ok(None),
+        }
+        let statement = parsed.parse()?;
+        if let Statement::Statement(inner) = &statement {
+            match inner.as_ref() {
+                ast::Statement::ExplainTable { table_name, .. } => {
+                    let table = single_name(table_name).and_then(|name| self.database.table(&name));
+                    if let Some(table) = table {
+                        return Ok(Some(describe(&table)?.schema()));
+                    }
+                }
+                ast::Statement::Execute {
+                    name: Some(name), ..
+                } => return self.schema_of_execute(name).await,
+                _ => {}
+            }
+        }
+        let (_, plan) = planned(self.context.state(), statement).await?;
+        Ok(Some(visible(&plan)))
+    }
+
+    async fn schema_of_execute(
+        &self,
+        name: &ast::ObjectName,
+    ) -> Result<Option<SchemaRef>, SqlError> {
+        let found = single_name(name).and_then(|name| self.prepared.get(&name));
+        match found {
+            None => Err(PreparedError::NotThere(name.to_string()).into()),
+            Some(prepare::Prepared::Point(plan)) => Ok(Some(Arc::clone(plan.schema()))),
+            Some(prepare::Prepared::Plan(plan)) => {
+                let state = self.context.state();
+                Ok(apart(async move { schema_of_plan(&plan, &state) }).await??)
+            }
+        }
+    }
+}
+
+impl Prepared {
+    /// The types of the parameters, in order; [`DataType::Null`] where any type will do, and a list in `= ANY($1)`.
+    pub fn parameters(&self) -> &[DataType] {
+        &self.parameters
+    }
+
+    /// Names and types of the columns; `None` if the statement is not a query.
+    pub fn schema(&self) -> Option<&SchemaRef> {
+        self.schema.as_ref()
+    }
+
+    /// The beginning of the statement.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Runs the statement in `session`, which prepared it, with one argument per parameter. An arrow `Scalar` is a value; an
+    /// array is a list, for parameters in `= ANY($1)` and `<> ALL($1)`, and stays one array.
+    ///
+    /// # Errors
+    /// If an argument does not fit, if a table of the statement was dropped since, or if the statement fails.
+    pub fn run<'a>(
+        &'a self,
+        session: &'a Session,
+        arguments: &[&dyn Datum],
+    ) -> BoxFuture<'a, Result<Outcome, SqlError>> {
+        match &self.body {
+            Body::Stored(stored) => match stored.check(session) {
+                Ok(()) => session.run_stored(&stored.name, Arc::clone(&self.text), arguments),
+                Err(error) => Box::pin(std::future::ready(Err(error))),
+            },
+            Body::Text(parsed) => match arguments.len() {
+                0 => Box::pin(session.run(parsed)),
+                given => {
+                    let error = PreparedError::Arguments {
+                        name: self.text.to_string(),
+                        expected: 0,
+                        given,
+                    };
+                    Box::pin(std::future::ready(Err(error.into())))
+                }
+            },
+        }
+    }
+}
+
+impl Stored {
+    /// Fails if the statement is another session's, or if its tables are no longer those that it was planned for.
+    fn check(&self, session: &Session) -> Result<(), SqlError> {
+        if !Arc::ptr_eq(&self.statements, &session.prepared) {
+            return Err(PreparedError::OtherSession.into());
+        }
+        let is_there = |table: &Arc<Table>| {
+            let current = session.database.table(&table.spec().name);
+            current.is_some_and(|current| Arc::ptr_eq(&current, table))
+        };
+        match self.tables.iter().find(|table| !is_there(table)) {
+            None => Ok(()),
+            Some(table) => Err(PreparedError::TableGone {
+                name: self.name.clone(),
+                table: table.spec().name.clone(),
+            }
+            .into()),
+        }
+    }
+}
+
+/// The database's tables that `plan` reads.
+fn tables_of(plan: &LogicalPlan) -> Result<Vec<Arc<Table>>, DataFusionError> {
+    let mut tables = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let provider = source_as_provider(&scan.source)?;
+            if let Some(table) = provider.downcast_ref::<TierraTable>() {
+                tables.push(Arc::clone(table.table()));
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(tables)
+}
+
+/// The schema of the rows of `plan`; `None` if it writes. The types of its columns may depend on those of its parameters, and
+/// are only known after analysis: so it is analysed as if every argument were NULL.
+fn schema_of_plan(
+    plan: &PreparedPlan,
+    state: &SessionState,
+) -> Result<Option<SchemaRef>, SqlError> {
+    if matches!(
+        plan.plan(),
+        LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Ddl(_)
+    ) {
+        return Ok(None);
+    }
+    let nulls = plan.parameters().iter().map(|field| {
+        let value = match field {
+            Some(field) => ScalarValue::try_from(field.data_type())?,
+            None => ScalarValue::Null,
+        };
+        Ok(ScalarAndMetadata::new(value, None))
+    });
+    let nulls = nulls.collect::<Result<Vec<_>, DataFusionError>>()?;
+    let bound = plan.plan().clone();
+    let bound = bound.replace_params_with_values(&ParamValues::List(nulls))?;
+    let options = state.config_options();
+    let analyzed = state
+        .analyzer()
+        .execute_and_check(bound, options, |_, _| {})?;
+    Ok(Some(visible(&analyzed)))
+}
+
+/// The schema of a plan's rows, with the user's names.
+fn visible(plan: &LogicalPlan) -> SchemaRef {
+    let schema = Arc::clone(plan.schema().inner());
+    duplicate_names::restored(&schema).unwrap_or(schema)
+}
