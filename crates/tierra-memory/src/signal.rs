@@ -145,7 +145,7 @@ impl Watched {
     }
 
     /// Waits until no handler is at work: whatever was noted has its page of zeros by then, and none of
-    /// them comes late to cover a page that is healed now.
+    /// them comes late to cover a page that is cleared now.
     pub(crate) fn wait_for_handlers(&self) {
         while self.record.handling.load(Ordering::SeqCst) != 0 {
             std::thread::yield_now();

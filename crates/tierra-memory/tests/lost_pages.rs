@@ -359,7 +359,7 @@ fn what_was_finished_and_lost_is_not_published() {
     lose(&pool, writer.extent(), range(writer.extent()));
     let error = writer.finish().unwrap_err();
     assert!(matches!(error, PoolError::Lost { .. }), "{error}");
-    // The same space again, which is healed.
+    // The same space again, which is cleared.
     let first = finish(&pool, &good);
     pool.verify_extent(first.extent()).unwrap();
     // Lost when it is finished, and touched before it is published.
