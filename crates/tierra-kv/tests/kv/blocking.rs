@@ -183,7 +183,7 @@ fn draw(random: &mut Random, templates: &[&str], clients: usize) -> String {
 }
 
 #[test]
-fn whoever_waits_is_served_as_redis_serves_it() {
+fn waiting_clients_are_served_as_redis_serves_them() {
     const CLIENTS: usize = 6;
     let Some(redis) = Redis::start() else {
         println!("redis-server 7.0 is not on the path: nothing is compared");
