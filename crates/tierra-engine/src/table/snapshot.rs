@@ -210,6 +210,7 @@ impl Snapshot {
     ///
     /// # Panics
     /// If there is no such column.
+    #[doc(hidden)]
     pub fn index_parts(&self, column: usize) -> usize {
         self.parts(column).count()
     }

@@ -211,7 +211,7 @@ fn warn_of_missing(home: &Home, tiers: &Tiers, access: Access) -> Result<(), Ope
     }
     if access.degraded {
         for tier in &tiers.missing {
-            tracing::warn!(tier = %tier.name, why = %tier.why, "a tier is missing: the database goes on without it");
+            tracing::warn!(tier = %tier.name, why = %tier.why, "a tier is missing: the database continues without it");
         }
         return Ok(());
     }
