@@ -201,7 +201,7 @@ impl Record {
         let page_bytes = self.unit_bytes.load(Ordering::Relaxed);
         let into_page = offset % page_bytes;
         self.handling.fetch_add(1, Ordering::SeqCst);
-        // Before anybody can read zeros.
+        // Before any thread can read zeros.
         self.note(((offset - into_page) / page_bytes) as u64 + 1);
         self.has_new_losses.store(true, Ordering::SeqCst);
         self.epoch.fetch_add(1, Ordering::SeqCst);

@@ -118,7 +118,7 @@ impl Frames {
         let frame = Arc::new(Frame {
             source,
             bytes,
-            // The hand passes a new frame once only if somebody comes back to it: scans of more than the pool holds
+            // The hand passes a new frame once only if a scan comes back to it: scans of more than the pool holds
             // displace their own frames first.
             is_used: AtomicBool::new(false),
         });

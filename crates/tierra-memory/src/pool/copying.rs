@@ -89,7 +89,7 @@ impl Copied {
             layout,
             bytes,
         };
-        // SAFETY: the memory was allocated with this size, and is nobody else's. Uninitialised bytes may be uninitialised.
+        // SAFETY: the memory was allocated with this size, and belongs to this value alone. Uninitialised bytes may be uninitialised.
         let memory =
             unsafe { std::slice::from_raw_parts_mut(start.as_ptr().cast(), layout.size()) };
         let written = fill(&mut *memory)?;

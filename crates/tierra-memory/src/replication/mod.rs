@@ -8,7 +8,7 @@
 //!
 //! Invariant: after a crash at any moment every copy alone has all writes that returned, and of the one
 //! under way some words or none. Opening makes all copies equal to the master and durable, so what
-//! anybody has read from it stays.
+//! was read from it stays.
 
 mod calibrate;
 mod composition;

@@ -2,12 +2,13 @@
 //! that these make up.
 //!
 //! Every extent is checked against its header before its bytes are used. If one copy fails, another is read. A file that was
-//! truncated is extended again if other tiers have all that lay in the lost end ([`cut`]).
+//! truncated is extended again if other tiers have all that lay in the lost end ([`truncated`]).
 //!
 //! Invariant: nothing is written before the tiers have been checked completely. Then the only writes are those that bring all
 //! tiers to the newest manifest and all copies of logs to what was read.
 
 mod missing_parts;
+mod newest_manifest;
 mod owners;
 mod pools;
 mod tables;
@@ -115,7 +116,7 @@ pub(crate) fn read_manifest(
         let told = told.map(|(name, _, error)| format!("tier {name:?}: {error}"));
         told.collect::<Vec<_>>().join("; ")
     };
-    let Some(newest) = pools::choose(home, &candidates, told)? else {
+    let Some(newest) = newest_manifest::choose(home, &candidates, told)? else {
         let first = failures.into_iter().next();
         let (name, _, error) = first.expect("a directory names a pool");
         let pool = pools.iter().find(|(other, _, _)| *other == name);
