@@ -1,7 +1,7 @@
 //! Payloads that RESTORE is given: values as Redis serializes them.
 
 use tierra_kv::dump::{restore, seal, write};
-use tierra_kv::keyspace::{Expiry, Key, Keyspace, Kind, Options, Settings};
+use tierra_kv::keyspace::{Expiry, Key, Keyspace, KeyspaceOptions, Kind, Settings};
 
 /// A value as it is read: bytes, or pairs in order.
 type Contents = Vec<(Vec<u8>, Vec<u8>)>;
@@ -19,10 +19,10 @@ pub fn check(options: u8, value: &[u8]) {
         near_bytes: 64 << 20,
         ..Settings::default()
     };
-    let mut keyspace = Keyspace::new(&Options {
+    let mut keyspace = Keyspace::new(&KeyspaceOptions {
         settings,
         far_bytes: 1,
-        ..Options::default()
+        ..KeyspaceOptions::default()
     })
     .expect("addresses");
     let mut payload = value.to_vec();

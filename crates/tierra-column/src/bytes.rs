@@ -1,7 +1,7 @@
 //! What all stored bytes have in common: little-endian integers, and lines of 64 bytes.
 
 /// Blocks begin on a multiple of this many bytes.
-pub(crate) const LINE_BYTES: usize = 64;
+pub(crate) use tierra_memory::LINE_BYTES;
 
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().expect("a slice of N bytes")

@@ -86,7 +86,9 @@ pub enum FormatError {
         found: LogicalType,
     },
     /// A dictionary chunk was read without its dictionary, or with another generation of it.
-    #[error("the chunk's codes belong to dictionary generation {needed}, given was {given:?}")]
+    #[error(
+        "the chunk's codes belong to dictionary generation {needed}, but it was opened with {given:?}"
+    )]
     Generation {
         /// The generation the chunk's codes belong to.
         needed: u64,

@@ -89,7 +89,13 @@ impl LogicalType {
             LogicalType::Decimal { precision, .. } if precision > NARROW_DECIMAL_DIGITS => {
                 Physical::Wide
             }
-            _ => Physical::Ordinal,
+            LogicalType::Boolean
+            | LogicalType::Integer
+            | LogicalType::BigInt
+            | LogicalType::Decimal { .. }
+            | LogicalType::Double
+            | LogicalType::Date
+            | LogicalType::Timestamp => Physical::Ordinal,
         }
     }
 
@@ -98,9 +104,16 @@ impl LogicalType {
     pub(crate) fn natural_width(self) -> u8 {
         match (self.physical(), self) {
             (Physical::Wide | Physical::Bytes, _) => 0,
-            (_, LogicalType::Boolean) => 1,
-            (_, LogicalType::Integer | LogicalType::Date) => 32,
-            _ => 64,
+            (Physical::Ordinal, LogicalType::Boolean) => 1,
+            (Physical::Ordinal, LogicalType::Integer | LogicalType::Date) => 32,
+            (
+                Physical::Ordinal,
+                LogicalType::BigInt
+                | LogicalType::Decimal { .. }
+                | LogicalType::Double
+                | LogicalType::Timestamp
+                | LogicalType::Varchar,
+            ) => 64,
         }
     }
 

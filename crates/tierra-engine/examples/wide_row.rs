@@ -22,7 +22,7 @@ use tierra_engine::{
 };
 use tierra_interleave::{Execution, Lookups, Scheduling};
 use tierra_memory::emulation;
-use tierra_memory::measure::{Trace, record};
+use tierra_memory::measure::{LoadTrace, record};
 
 // What the binaries use: making arrays is mostly allocating.
 #[global_allocator]
@@ -245,7 +245,7 @@ impl Bench<'_> {
             }
             replays.push(trace.replay(10));
         }
-        let lines = traces.iter().map(Trace::lines).sum::<usize>() / rounds;
+        let lines = traces.iter().map(LoadTrace::lines).sum::<usize>() / rounds;
         let replay = median(&mut replays);
         println!("{together:>5} rows: {lines} lines, replayed in {replay:.1?}");
         for (way, took) in WAYS.iter().zip(&mut took) {

@@ -27,7 +27,7 @@ pub(crate) fn cell_of(ty: LogicalType, values: &ArrayRef, row: usize) -> Cell<'_
             let value = primitive::<Decimal128Type>(values, row);
             match ty.physical() {
                 Physical::Wide => Cell::Wide(value),
-                _ => Cell::Ordinal(ordinal::of_i64(value as i64)),
+                Physical::Ordinal | Physical::Bytes => Cell::Ordinal(ordinal::of_i64(value as i64)),
             }
         }
         LogicalType::Varchar => Cell::Bytes(values.as_string_view().value(row).as_bytes()),

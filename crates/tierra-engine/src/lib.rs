@@ -1,4 +1,4 @@
-//! //! Tables that are created, appended to, loaded, scanned and looked up, and that survive a crash.
+//! Tables that are created, appended to, loaded, scanned and looked up, and that survive a crash.
 //!
 //! A [`Database`] is a directory with a pool of far memory. A table consists of sealed [`Segment`]s and a tail of the newest
 //! rows. The chunks of segments are read in place. The tail is logged in far memory and kept unpacked in near memory. One writer

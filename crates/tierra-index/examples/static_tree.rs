@@ -157,10 +157,9 @@ fn measure<K: Value>(mb: usize, greatest: u64) -> Result<(), tierra_memory::Regi
     }
 
     println!(
-        "\n{mb} MB on {page_kib} KiB pages; tree of {} KiB built in {built_ms:.1} ms, \
-         {} nodes of a lookup waited for; {:.1} ns per independent random line",
+        "\n{mb} MB on {page_kib} KiB pages; tree of {} KiB built in {built_ms:.1} ms; \
+         {:.1} ns per independent random line",
         tree.len_bytes() >> 10,
-        tree.nodes_waited_for(),
         median(&mut line_ns)
     );
     let medians_ns = samples_ns.each_mut().map(|samples| median(samples));

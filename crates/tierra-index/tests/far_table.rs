@@ -35,7 +35,7 @@ fn time(work: impl FnOnce()) -> Duration {
 }
 
 #[test]
-fn whoever_touches_a_far_table_waits_for_it() {
+fn every_use_of_a_far_table_waits_for_it() {
     let mut table = RecordTable::in_far(Arc::default());
     for record in 0..KEYS {
         table.insert(Keys.hash(record), record, 0, &Keys);

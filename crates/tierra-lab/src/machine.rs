@@ -1,7 +1,7 @@
 //! The machine on which a result was measured: without it a time has no meaning.
 //!
 //! An experiment begins when the machine is quiet ([`wait_until_quiet`]). One that did not wait long enough says so by its load
-//! at the start, and does not count ([`Machine::doubt`]).
+//! at the start, and does not count ([`Machine::why_not_counted`]).
 
 use std::fs;
 use std::path::Path;
@@ -87,7 +87,7 @@ impl Machine {
     }
 
     /// Why times measured here do not count, in a few words; `None` if they do.
-    pub fn doubt(&self) -> Option<String> {
+    pub fn why_not_counted(&self) -> Option<String> {
         if self.build != "release" {
             return Some(format!("{} build", self.build));
         }
@@ -276,23 +276,31 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_is_doubted() {
+    fn a_busy_machine_does_not_count() {
         let mut machine = Machine::record(None, None);
         machine.build = "release".to_owned();
         machine.load_at_start = Some(0.1);
-        assert_eq!(machine.doubt(), None);
+        assert_eq!(machine.why_not_counted(), None);
         machine.busy_at_start = Some(0.0);
-        assert_eq!(machine.doubt(), None);
+        assert_eq!(machine.why_not_counted(), None);
         machine.load_at_start = Some(3.0);
-        assert_eq!(machine.doubt().unwrap(), "load 3.00 when it began");
+        assert_eq!(
+            machine.why_not_counted().unwrap(),
+            "load 3.00 when it began"
+        );
         machine.load_at_start = Some(0.1);
         // Work that began just now is not yet in the average of a minute.
         machine.busy_at_start = Some(1.5);
-        assert!(machine.doubt().unwrap().contains("processors 1.50"));
+        assert!(
+            machine
+                .why_not_counted()
+                .unwrap()
+                .contains("processors 1.50")
+        );
         machine.load_at_start = None;
-        assert!(machine.doubt().unwrap().contains("unknown"));
+        assert!(machine.why_not_counted().unwrap().contains("unknown"));
         machine.build = "debug".to_owned();
-        assert_eq!(machine.doubt().unwrap(), "debug build");
+        assert_eq!(machine.why_not_counted().unwrap(), "debug build");
     }
 
     #[test]

@@ -300,8 +300,8 @@ fn bars(folder: &Path) -> Result<bool, LabError> {
     let verdicts = verdict::verdicts(folder, experiments::all())?;
     for verdict in &verdicts {
         println!("{} ({})", verdict.name, verdict.origin);
-        if let Some(doubt) = &verdict.doubt {
-            println!("Does not count: {doubt}.");
+        if let Some(why) = &verdict.why_not_counted {
+            println!("Does not count: {why}.");
         }
         if !verdict.follows_from_samples {
             println!("The file's own bars do not follow from its raw samples.");

@@ -27,8 +27,8 @@ pub fn run(
     // Checked before the experiment runs, not after.
     let old = Results::replaced(out, experiment.name(), lab.is_quick())?;
     println!("{}: {}", experiment.name(), experiment.about());
-    if let Some(doubt) = machine.doubt() {
-        println!("This result will not count: {doubt}.");
+    if let Some(why) = machine.why_not_counted() {
+        println!("This result will not count: {why}.");
     }
     let measured = experiment.run(lab)?;
     let parameters = lab.parameters().and(measured.parameters);

@@ -20,7 +20,7 @@ pub struct Verdict {
     /// The time, the machine and the commit of the measurement.
     pub origin: String,
     /// Why the result does not count; `None` if it does.
-    pub doubt: Option<String>,
+    pub why_not_counted: Option<String>,
     /// The bars, recomputed.
     pub bars: Vec<Bar>,
     /// Whether the file's own bars agree.
@@ -30,7 +30,9 @@ pub struct Verdict {
 impl Verdict {
     /// Whether the result counts, every bar is met, and the file's own bars agree.
     pub fn is_met(&self) -> bool {
-        self.doubt.is_none() && self.follows_from_samples && self.bars.iter().all(|bar| bar.met)
+        self.why_not_counted.is_none()
+            && self.follows_from_samples
+            && self.bars.iter().all(|bar| bar.met)
     }
 }
 
@@ -96,9 +98,9 @@ fn verdict(folder: &Path, experiment: &dyn Experiment) -> Result<Verdict, LabErr
     Ok(Verdict {
         name: experiment.name().to_owned(),
         origin: origin(&results.machine),
-        doubt: match results.quick {
+        why_not_counted: match results.quick {
             true => Some("a quick run, while bars are stated for full scale".to_owned()),
-            false => results.machine.doubt(),
+            false => results.machine.why_not_counted(),
         },
         follows_from_samples: bars.len() == results.bars.len()
             && bars

@@ -151,7 +151,7 @@ fn what_a_result_was_measured_on_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let results = measured(folder.path());
     let verdicts = verdicts(folder.path(), &[&Race]).unwrap();
-    assert_eq!(verdicts[0].doubt, None);
+    assert_eq!(verdicts[0].why_not_counted, None);
     let origin = &verdicts[0].origin;
     assert!(
         origin.contains(&results.machine.cpu) && origin.contains("load 0.25"),

@@ -1,5 +1,4 @@
-//! Space of the file system for a pool, or for far memory in a file: had before it is mapped, so that a store never meets a full
-//! disk (which would be a signal, `SIGBUS`, and no error).
+//! Allocates file-system space before it is mapped, so that a full disk is an error and not a `SIGBUS`.
 
 use std::fs::File;
 use std::io;
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_stand_in_for_fallocate() {
+    fn without_fallocate_zeros_are_written() {
         let file = tempfile::tempfile().unwrap();
         write_zeros(&file, 0, 200_000).unwrap();
         assert_eq!(file.metadata().unwrap().len(), 200_000);

@@ -18,7 +18,7 @@ use crate::address::{self, AddressRange, map_fixed};
 use crate::backing;
 use crate::emulation::{FarRange, count_as_far};
 use crate::topology::NodeId;
-use crate::{LARGE_PAGE_BYTES, Region, RegionError};
+use crate::{LARGE_PAGE_BYTES, Region, RegionError, numa};
 
 /// Where volatile far memory comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl FarPages {
             FarSource::Near => None,
             FarSource::Node(node) => {
                 // SAFETY: the caller's promise is passed on.
-                unsafe { address::bind(start, len_bytes, *node) }.map_err(|error| {
+                unsafe { numa::bind(start, len_bytes, *node) }.map_err(|error| {
                     RegionError::Node {
                         node: *node,
                         source: error,

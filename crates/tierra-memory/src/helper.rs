@@ -28,7 +28,7 @@ const AWAKE: Duration = Duration::from_micros(50);
 
 /// Threads of the process that are busy by their own account ([`Busy`]), and the helpers that they have.
 static TAKEN_CORES: AtomicUsize = AtomicUsize::new(0);
-/// Helper threads that help nobody.
+/// Idle helper threads.
 static IDLE: Mutex<Vec<Arc<Work>>> = Mutex::new(Vec::new());
 
 /// A thread that keeps a core busy, and takes part in deciding whether one is spare for helpers.
@@ -158,7 +158,7 @@ impl std::ops::Deref for Counter {
     }
 }
 
-/// A range of addresses, which nobody reads through it.
+/// A range of addresses, which is never read through it.
 #[derive(Debug, Default)]
 struct Slot {
     address: AtomicUsize,

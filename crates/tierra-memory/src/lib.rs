@@ -64,6 +64,7 @@ mod lock;
 pub mod machine;
 pub mod measure;
 pub mod near;
+mod numa;
 pub mod persist;
 pub mod placement;
 pub mod pool;
@@ -92,14 +93,13 @@ pub use pool::{
 pub use prefetch::prefetch;
 pub use region::{Region, RegionError, collapse};
 pub use size::{Size, SizeError};
+/// Bytes of a cache line: the unit of a flush, and the alignment of every payload.
+pub use tierra_interleave::LINE_BYTES;
 pub use topology::{NodeId, SocketId, Speed, Topology, TopologyError};
 pub use unused::discard;
 
 // Lengths and offsets of mapped bytes are cast between u64 and usize all over this crate.
 const _: () = assert!(usize::BITS == 64, "Tierra needs a 64-bit machine");
-
-/// Bytes of a cache line, the unit of a flush and the alignment of every payload.
-pub const LINE_BYTES: usize = 64;
 
 /// Bytes of a large page: what regions and pools ask the kernel for.
 pub const LARGE_PAGE_BYTES: usize = 2 << 20;

@@ -1,8 +1,10 @@
-//! Locks whose guarded values are whole at every moment.
+//! Mutexes that a panic does not poison.
+//!
+//! Invariant: what they guard is changed only in steps that cannot panic, so it is valid at every moment.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks past a panic elsewhere: what these locks guard is changed only in steps that cannot panic.
+/// Locks, even if another thread panicked while it held the lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

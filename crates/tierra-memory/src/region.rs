@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use crate::address::{self, AddressRange};
 use crate::topology::NodeId;
-use crate::{LARGE_PAGE_BYTES, smaps};
+use crate::{LARGE_PAGE_BYTES, numa, smaps};
 
 /// A region could not be allocated.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ impl Region {
         let region = Region::map(len_bytes, false)?;
         // SAFETY: the range is the region's own, just mapped.
         unsafe {
-            address::bind(
+            numa::bind(
                 region.range.start().as_ptr(),
                 region.range.len_bytes(),
                 node,

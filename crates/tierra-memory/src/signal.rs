@@ -145,7 +145,7 @@ impl Watched {
     }
 
     /// Waits until no handler is at work: whatever was noted has its page of zeros by then, and none of
-    /// them comes late to cover a page that is healed now.
+    /// them comes late to cover a page that is cleared now.
     pub(crate) fn wait_for_handlers(&self) {
         while self.record.handling.load(Ordering::SeqCst) != 0 {
             std::thread::yield_now();
@@ -201,7 +201,7 @@ impl Record {
         let page_bytes = self.unit_bytes.load(Ordering::Relaxed);
         let into_page = offset % page_bytes;
         self.handling.fetch_add(1, Ordering::SeqCst);
-        // Before anybody can read zeros.
+        // Before any thread can read zeros.
         self.note(((offset - into_page) / page_bytes) as u64 + 1);
         self.has_new_losses.store(true, Ordering::SeqCst);
         self.epoch.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The promise of emulation: far memory is as slow as asked and near memory is not, whoever turns it on; and no
+//! The promise of emulation: far memory is as slow as asked and near memory is not, from wherever it is turned on; and no
 //! answer changes.
 //!
 //! Times are bounded from below by settings so slow that no machine is slower by itself, and from above only

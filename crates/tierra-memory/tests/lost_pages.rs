@@ -1,4 +1,4 @@
-//! The promise when memory fails under a mapped pool: the process goes on, nobody gives out what was made of
+//! The promise when memory fails under a mapped pool: the process continues, no answer is made of
 //! lost bytes, no store to them counts, and what they held can be restored. A signal that is not the
 //! pool's ends the process as before.
 
@@ -55,7 +55,7 @@ fn verify(pool: &Pool, extents: &[Extent]) {
     }
 }
 
-/// Pages that cannot be had, and that nobody has touched, are had again when their space is given out.
+/// Lost pages that were never touched are good again when their space is allocated.
 #[test]
 fn space_whose_pages_are_lost_is_given_out_whole() {
     for dir in folders() {
@@ -234,7 +234,7 @@ fn a_page_that_is_cut_in_two_is_told() {
             matches!(error, PoolError::Truncated { len_bytes, .. } if len_bytes == cut),
             "{error}"
         );
-        // Found by whoever asks first, at the latest by who restores or needs space.
+        // Found by the first that asks, at the latest by a restore or an allocation.
         pool.restore(extents[0], 0, &copy.bytes(copies[0])[..1])
             .unwrap();
         assert!(pool.fault_epoch() > epoch);
@@ -287,7 +287,7 @@ fn a_store_to_a_lost_page_does_not_count() {
             "{error}"
         );
         assert!(error.to_string().contains("restore"), "{error}");
-        // And whoever comes later; not on other pages.
+        // So does every later write there; not on other pages.
         assert!(pool.write(one, 5_001, b"lost").is_err());
         assert!(pool.persist_log(one, 9_000).is_err());
         pool.persist_log(one, 100).unwrap();
@@ -359,7 +359,7 @@ fn what_was_finished_and_lost_is_not_published() {
     lose(&pool, writer.extent(), range(writer.extent()));
     let error = writer.finish().unwrap_err();
     assert!(matches!(error, PoolError::Lost { .. }), "{error}");
-    // The same space again, which is healed.
+    // The same space again, which is cleared.
     let first = finish(&pool, &good);
     pool.verify_extent(first.extent()).unwrap();
     // Lost when it is finished, and touched before it is published.
@@ -508,7 +508,7 @@ fn a_signal_that_is_not_the_pools_does_what_it_did() {
     let dir = folder();
     let pool = create(&dir, "a");
     let extent = finish(&pool, &[1; 20_000]).extent();
-    // The pool's own fault is nobody else's.
+    // The pool's fault is handled by the pool alone.
     lose(&pool, extent, range(extent));
     assert_eq!(pool.take_faults().len(), 1);
     match case.as_str() {

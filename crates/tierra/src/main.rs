@@ -1,4 +1,4 @@
-//! The one binary: `tierra demo|sql|generate|load|tiers|kv`.
+//! The binary `tierra`. Its commands are in `cli/`.
 
 use std::process::ExitCode;
 

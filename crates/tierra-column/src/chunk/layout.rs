@@ -215,7 +215,10 @@ impl Descriptor {
 
     /// Whether all codes of the chunk have one base and one width.
     pub(crate) fn has_one_base(&self) -> bool {
-        (self.kind, self.base_of) == (Kind::Packed, BaseOf::Chunk)
+        match self.kind {
+            Kind::Packed => self.base_of == BaseOf::Chunk,
+            Kind::MiniBlocks | Kind::Differences | Kind::Wide | Kind::Strings => false,
+        }
     }
 
     /// The least bytes a block of `rows` rows and this width has, and whether it may have more.

@@ -121,12 +121,16 @@ impl<'a> Chunk<'a> {
 
     /// Where the value of a block's row lies among its values, if these are all alike.
     fn value_location(&self, values: &'a [u8], row: usize) -> (&'a [u8], CellState) {
-        if self.descriptor.kind == Kind::Wide {
-            let wide = &values[row * WIDE_BYTES..][..WIDE_BYTES];
-            return (wide, CellState::Rare(RareState::Wide));
+        match self.descriptor.kind {
+            Kind::Wide => {
+                let wide = &values[row * WIDE_BYTES..][..WIDE_BYTES];
+                (wide, CellState::Rare(RareState::Wide))
+            }
+            Kind::Packed | Kind::MiniBlocks | Kind::Differences | Kind::Strings => {
+                let code = Kernels::words(values, self.descriptor.width, row);
+                (code, CellState::Code)
+            }
         }
-        let code = Kernels::words(values, self.descriptor.width, row);
-        (code, CellState::Code)
     }
 }
 
@@ -276,8 +280,11 @@ impl<'a> CellReader<'_, 'a> {
     /// Of every encoding whose blocks are not all alike.
     #[inline(always)]
     fn entry(&mut self, bytes: &'a [u8]) -> Next<'a> {
-        if self.chunk.descriptor.kind != Kind::Packed {
-            return self.irregular(bytes);
+        match self.chunk.descriptor.kind {
+            Kind::Packed => {}
+            Kind::MiniBlocks | Kind::Differences | Kind::Wide | Kind::Strings => {
+                return self.irregular(bytes);
+            }
         }
         let entry = BlockEntry::read(bytes);
         (self.base, self.width) = (self.chunk.descriptor.block_base(&entry), entry.width);

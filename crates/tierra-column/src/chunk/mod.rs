@@ -16,16 +16,17 @@ mod flat;
 mod layout;
 mod lookup;
 mod plan;
+mod prune;
 mod remap;
 mod scratch;
 mod select;
 
 pub use batch::{CellAt, CellSink, read_cells};
-pub use bind::Verdict;
 pub use bound::BoundFilter;
 pub use code_filter::CodeFilter;
 pub use lookup::CellWalk;
 pub use plan::ChunkPlan;
+pub use prune::Verdict;
 pub use scratch::Scratch;
 pub use select::SelectStats;
 

@@ -105,7 +105,13 @@ impl DictionaryBuilder {
             codes: HashTable::new(),
             values: match ty {
                 LogicalType::Varchar => Interned::Strings(Strings::default()),
-                _ => Interned::Ordinals(Vec::new()),
+                LogicalType::Boolean
+                | LogicalType::Integer
+                | LogicalType::BigInt
+                | LogicalType::Decimal { .. }
+                | LogicalType::Double
+                | LogicalType::Date
+                | LogicalType::Timestamp => Interned::Ordinals(Vec::new()),
             },
             gate: Arc::default(),
         }

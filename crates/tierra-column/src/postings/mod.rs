@@ -221,6 +221,7 @@ impl<'a> Postings<'a> {
     ///
     /// # Panics
     /// If there is no such page.
+    #[doc(hidden)]
     pub fn verify_page(&self, page: usize) -> Result<(), FormatError> {
         let bytes = self.page(page);
         FormatError::check_crc("a page of an inverted index", bytes, self.page_crc(page))

@@ -1,5 +1,5 @@
 //! Promise: damaged bytes are noticed. Whatever byte of a chunk or a dictionary changes, there is
-//! an error or the same answer, never a panic; and a block whose checksum nobody asked for still
+//! an error or the same answer, never a panic; and a block whose checksum was not compared still
 //! cannot make a reader leave its bounds.
 
 use std::sync::Arc;
@@ -130,7 +130,7 @@ fn a_flipped_byte_is_an_error_or_changes_nothing() {
     }
 }
 
-/// Somebody who recomputes the checksums can write any descriptor and directory.
+/// An attacker who recomputes the checksums can write any descriptor and directory.
 #[test]
 fn a_forged_directory_never_leads_out_of_bounds() {
     for (ty, encoding, column) in cases() {
@@ -292,10 +292,10 @@ fn a_damaged_dictionary_image_is_an_error() {
     }
 }
 
-/// Far bytes may be anything behind a head that was kept near: a head that is damaged there misleads nobody, and damaged
-/// blocks are told by their checksums.
+/// Far bytes may be anything behind a chunk header that is near: a damaged header there misleads no query, and damaged blocks
+/// are found by their checksums.
 #[test]
-fn whatever_lies_behind_a_kept_head_no_query_panics() {
+fn whatever_lies_behind_a_near_header_no_query_panics() {
     let mut random = Random(0x5eed);
     for (ty, encoding, column) in cases() {
         let encoded = encode(ty, &column, Some(encoding));

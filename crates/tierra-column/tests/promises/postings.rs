@@ -1,5 +1,5 @@
 //! Promise: postings list exactly the rows that hold a code, whatever the codes and chunks are; and
-//! bytes that somebody else wrote are refused, or answered without reading outside them.
+//! untrusted bytes are refused, or answered without reading outside them.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

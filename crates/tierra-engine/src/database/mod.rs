@@ -345,8 +345,8 @@ impl Database {
 
     /// Drops a table; durable on return. Snapshots of it stay readable. Blocks.
     ///
+    /// # Errors
     /// [`TableError`]: there is no such table, or the pool failed.
-    /// [`TableError`]: there is none, or the pool failed.
     pub fn drop_table(&self, name: &str) -> Result<(), TableError> {
         self.drop_tables(&[name])
     }

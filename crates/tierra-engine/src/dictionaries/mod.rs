@@ -88,8 +88,9 @@ impl TableDictionaries {
         spec: &ColumnSpec,
         values: &[ArrayRef],
     ) -> Result<ChunkPlan, EncodeError> {
-        if spec.ty.physical() == Physical::Wide {
-            return ChunkPlan::new(spec.ty, values, spec.encoding, None);
+        match spec.ty.physical() {
+            Physical::Wide => return ChunkPlan::new(spec.ty, values, spec.encoding, None),
+            Physical::Ordinal | Physical::Bytes => {}
         }
         let Column { frozen, builder } = &mut *self.lock(at);
         let builder = builder.get_or_insert_with(|| match frozen {

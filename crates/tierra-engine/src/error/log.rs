@@ -38,7 +38,7 @@ pub enum LogError {
     },
     /// Written by another version of Tierra.
     #[error(
-        "its log has format version {found}, this Tierra reads version {supported} alone: use the Tierra that wrote it"
+        "its log has format version {found}, but this Tierra reads only version {supported}: use the Tierra that wrote it"
     )]
     Version {
         /// The version found.

@@ -642,7 +642,7 @@ pub enum LookupError {
         table: String,
     },
     /// The keys are of other types than the key's columns.
-    #[error("table {table:?}: its key has {expected}, given was {found}")]
+    #[error("table {table:?}: its key has {expected}, but {found} was given")]
     KeyShape {
         /// The table.
         table: String,

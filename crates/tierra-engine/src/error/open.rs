@@ -82,7 +82,7 @@ pub enum OpenError {
     },
     /// Both the directory file and its copy are damaged, and the pools in the directory do not suffice to rebuild them.
     #[error(
-        "{}:{line}: {what}; so is its twin: restore one of them from a backup, or have both made again of all pools: \
+        "{}:{line}: {what}; its copy is damaged, too. Restore one of them from a backup, or rebuild both from the pools: \
          tierra adopt {} --moved TIER=FILE for each pool that lies elsewhere",
         path.display(), dir_of(path)
     )]
@@ -96,7 +96,7 @@ pub enum OpenError {
     },
     /// Another version of Tierra wrote the directory file.
     #[error(
-        "{}: format version {found}, this Tierra reads version 1 alone: open the database with the Tierra that wrote it",
+        "{}: format version {found}, but this Tierra reads only version 1: open the database with the Tierra that wrote it",
         path.display()
     )]
     DirectoryVersion {
@@ -137,8 +137,8 @@ pub enum OpenError {
     },
     /// Tiers are missing, and the options do not allow that.
     #[error(
-        "{}: not all of it is there: {missing}; bring it back, or go on without it: --degraded (in {}: degraded = true); \
-         what lies there alone cannot be read then",
+        "{}: tiers are missing: {missing}; bring them back, or open without them: --degraded (in {}: degraded = true); \
+         data that is only there cannot be read then",
         dir.display(), dir.join("tierra.toml").display()
     )]
     Degraded {
@@ -149,9 +149,9 @@ pub enum OpenError {
     },
     /// The state found is known to be older than what was committed.
     #[error(
-        "{}: the newest state is not there: {} has version {version}, which others were written after ({missing}); bring them back, \
-         or if they are lost for good, go on from that version: tierra adopt {} --stale",
-        dir.display(), pool.display(), dir.display()
+        "{0}: {1} is not the newest version: it has version {version}, and newer ones were written ({missing}); bring those tiers \
+         back. If they are lost, continue from this version: tierra adopt {0} --stale",
+        dir.display(), pool.display()
     )]
     Stale {
         /// The database.

@@ -1,7 +1,7 @@
 //! Repairs damaged bytes in place from another copy of the extent.
 //!
 //! There are two causes: bytes that fail their checksum, and lost pages, which are marked ([`Losses`]). Lost bytes are always
-//! written anew, durably, even if the zeros in their place are right by chance.
+//! rewritten, durably, even if the zeros in their place are right by chance.
 //!
 //! Invariant: only bytes with a matching checksum are written over others, and only over bytes that fail theirs, that were lost,
 //! or that differ in another copy. Bytes without a right copy are left as they are.

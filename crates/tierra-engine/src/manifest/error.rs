@@ -13,7 +13,7 @@ pub enum ManifestError {
     Magic,
     /// Written by another version of Tierra.
     #[error(
-        "the manifest has format version {found}, this Tierra reads version {supported} alone: open the database with the Tierra that wrote it"
+        "the manifest has format version {found}, but this Tierra reads only version {supported}: open the database with the Tierra that wrote it"
     )]
     Version {
         /// The version byte found.

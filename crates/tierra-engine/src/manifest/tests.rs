@@ -399,7 +399,8 @@ fn what_is_cut_short_or_newer_or_damaged_is_refused_with_the_reason() {
         let mut other = bytes.clone();
         other[8] = version;
         let error = Manifest::decode(&other).unwrap_err().to_string();
-        let expected = format!("has format version {version}, this Tierra reads version 1 alone");
+        let expected =
+            format!("has format version {version}, but this Tierra reads only version 1");
         assert!(error.contains(&expected), "{error}");
     }
     for at in HEADER_BYTES..bytes.len() {

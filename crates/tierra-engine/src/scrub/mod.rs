@@ -98,7 +98,7 @@ pub(crate) fn scrub(
         storage.note_losses();
         let seen = storage.losses().begin_read();
         let lost_before = report.lost.len();
-        walk(
+        scrub_all(
             storage,
             requests,
             catalog,
@@ -115,7 +115,8 @@ pub(crate) fn scrub(
     Ok(report)
 }
 
-fn walk(
+/// One scrub pass over all copies.
+fn scrub_all(
     storage: &Storage,
     requests: &Requests,
     catalog: &Catalog,
@@ -135,7 +136,7 @@ fn walk(
         Some(_) => 1,
     };
     let (next, bytes) = (AtomicUsize::new(0), AtomicU64::new(report.bytes));
-    let walk = |progress: &mut dyn FnMut(u64)| {
+    let scrub = |progress: &mut dyn FnMut(u64)| {
         let mut found = ScrubReport::default();
         // Relaxed: only the counters are shared.
         while let Some((entry, extent)) = extents.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -150,9 +151,9 @@ fn walk(
         found
     };
     let found = std::thread::scope(|scope| {
-        let others = (1..threads).map(|_| scope.spawn(|| walk(&mut |_| {})));
+        let others = (1..threads).map(|_| scope.spawn(|| scrub(&mut |_| {})));
         let others: Vec<_> = others.collect();
-        let own = walk(progress);
+        let own = scrub(progress);
         let others = others.into_iter().map(|other| match other.join() {
             Ok(found) => found,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -198,7 +199,7 @@ pub(crate) fn scrub_extent(
     // Logs belong to the writer, which abandons those that lost pages.
     let is_log = matches!(extent.owner(), Owner::Log(_));
     if !options.only_verify && !is_log {
-        // Lost parts that still match their checksum are written anew.
+        // Lost parts that still match their checksum are rewritten.
         for (copy, _) in checked.iter().filter(|(_, checked)| checked.is_ok()) {
             restore_lost(extent, copy);
         }
@@ -263,12 +264,12 @@ fn without_whole_copy(
 
 /// Checks a copy against its header and checksum.
 fn check(copy: &ExtentCopy, options: &ScrubOptions) -> Result<(), PoolError> {
-    let mut walk = ScrubPass::new(vec![copy.extent()]);
+    let mut pass = ScrubPass::new(vec![copy.extent()]);
     if let Some(pace) = options.bytes_per_s {
-        walk = walk.paced(pace);
+        pass = pass.paced(pace);
     }
     let mut found = Ok(());
-    walk.verify(copy.pool(), &options.stop, |_, error| found = Err(error));
+    pass.verify(copy.pool(), &options.stop, |_, error| found = Err(error));
     found
 }
 
@@ -311,7 +312,7 @@ fn put_together(
     }
     for padding in segment.padding(columns, extent) {
         if let Err(error) = repair::padding(extent, read, padding) {
-            tracing::error!(extent = extent.id().0, %error, "damaged padding could not be written anew");
+            tracing::error!(extent = extent.id().0, %error, "damaged padding could not be rewritten");
         }
     }
     let is_whole = read.pool().verify_extent(read.extent()).is_ok();
@@ -331,7 +332,7 @@ fn restore_lost(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) {
             tier = &**copy.tier_name(),
             extent = extent.id().0,
             %error,
-            "a lost page could not be written anew"
+            "a lost page could not be rewritten"
         );
     }
 }

@@ -84,7 +84,7 @@ pub enum ReplicasError {
         why: String,
     },
     /// The same tier twice.
-    #[error("tier {tier:?} comes twice: a copy protects only where the other is not")]
+    #[error("tier {tier:?} is named twice: each copy needs a tier of its own")]
     Twice {
         /// The name.
         tier: String,

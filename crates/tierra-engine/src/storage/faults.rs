@@ -224,7 +224,7 @@ impl FaultLog {
         self.of_tier(tier, name, FaultKind::Missing, FaultOutcome::Open);
     }
 
-    /// Reports that a tier's header or superblock was damaged and is written anew.
+    /// Reports that a tier's header or superblock was damaged and is rewritten.
     pub(crate) fn tier_header(&self, tier: TierId, name: &str) {
         let from = "near memory".to_owned();
         let outcome = FaultOutcome::Repaired { from };
@@ -265,7 +265,7 @@ impl FaultLog {
         });
     }
 
-    /// Reports that a range of a copy was written anew, from a tier of this name.
+    /// Reports that a range of a copy was rewritten, from a tier of this name.
     pub(crate) fn repaired(
         &self,
         extent: &OwnedExtent,

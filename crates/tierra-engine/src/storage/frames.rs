@@ -2,7 +2,7 @@
 //!
 //! A frame holds a few consecutive blocks of a column, because a file is read in larger pieces than a block. The pool of frames
 //! has a size for the whole database. It is divided into shards, so that threads rarely wait for each other, and each shard evicts
-//! by CLOCK: a hand goes round, and evicts the first frame that nobody used since it passed last.
+//! by CLOCK: a hand goes round, and evicts the first frame that no scan used since it passed last.
 //!
 //! Invariant: a frame's blocks matched their checksums when they were copied, and nothing writes to a frame. Extents are
 //! immutable and their numbers are never used again, so a frame is never out of date. A frame that is being read stays allocated
@@ -118,7 +118,7 @@ impl Frames {
         let frame = Arc::new(Frame {
             source,
             bytes,
-            // The hand passes a new frame once only if somebody comes back to it: scans of more than the pool holds
+            // The hand passes a new frame once only if a scan comes back to it: scans of more than the pool holds
             // displace their own frames first.
             is_used: AtomicBool::new(false),
         });

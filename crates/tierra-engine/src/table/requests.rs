@@ -194,7 +194,7 @@ pub(crate) enum Request {
     },
     /// Not answered: the last reference to a dropped table is gone.
     GiveBack,
-    /// Not answered: pages were lost. Data that only the writer writes (logs' rows, manifests) is written anew.
+    /// Not answered: pages were lost. Data that only the writer writes (logs' rows, manifests) is rewritten.
     Losses,
     /// From the writer to itself: a background job has ended.
     JobEnded,

@@ -223,6 +223,7 @@ impl Snapshot {
     ///
     /// # Panics
     /// If there is no such column.
+    #[doc(hidden)]
     pub fn index_parts(&self, column: usize) -> usize {
         self.parts(column).count()
     }

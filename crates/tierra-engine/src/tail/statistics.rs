@@ -63,9 +63,11 @@ impl ColumnStatistics {
                 let (precision, scale) = (*precision, u8::try_from(*scale).unwrap_or(0));
                 match (LogicalType::Decimal { precision, scale }).physical() {
                     Physical::Wide => bounds::<Decimal128Type>(values, Value::Wide),
-                    _ => bounds::<Decimal128Type>(values, |value| {
-                        Value::Ordinal(ordinal::of_i64(value as i64))
-                    }),
+                    Physical::Ordinal | Physical::Bytes => {
+                        bounds::<Decimal128Type>(values, |value| {
+                            Value::Ordinal(ordinal::of_i64(value as i64))
+                        })
+                    }
                 }
             }
             DataType::Utf8View => {

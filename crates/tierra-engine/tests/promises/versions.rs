@@ -54,8 +54,9 @@ fn a_manifest_of_another_version_is_refused() {
     let pool = pool(&db);
     for version in [0, 2, 4, 255] {
         let (error, is_as_it_was) = refusal(&db, &pool, b"TIERRAMF", 8, version);
-        let expected =
-            format!("the manifest has format version {version}, this Tierra reads version 1 alone");
+        let expected = format!(
+            "the manifest has format version {version}, but this Tierra reads only version 1"
+        );
         assert!(error.contains(&expected), "{error}");
         assert!(is_as_it_was);
     }

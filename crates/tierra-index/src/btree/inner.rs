@@ -16,16 +16,13 @@ use tierra_interleave::LINE_BYTES;
 
 use super::summary::NONE;
 use crate::node_array::{Node, NodeArray};
-use crate::tree::Compare16;
+use crate::tree::{Compare16, RESIDENT_BYTES};
 
 const FANOUT: usize = 16;
 /// Children that a rebuilt node gets, so that the first splits find room.
 const REBUILT_CHILDREN: usize = 13;
 /// The most levels: a node that was split has eight children, and leaves are fewer than 2^32.
 const MAX_LEVELS: usize = 16;
-/// Levels that together with those above take at most this are read without giving way, as those of a
-/// [`SearchTree`](crate::SearchTree).
-const RESIDENT_BYTES: usize = 256 << 10;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]

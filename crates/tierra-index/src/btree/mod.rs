@@ -99,7 +99,6 @@ pub(crate) const MAX_EXTENTS: usize = (1 << (u32::BITS - LEAF_BITS)) - 1;
 pub struct PersistentTree {
     /// Part of every checksum, so that a leaf of another tree is not taken for one of this.
     id: u64,
-    method: Method,
     extents: Vec<Extent>,
     inner: InnerNodes,
     /// The leaf whose range begins with 0.
@@ -153,12 +152,6 @@ impl PersistentTree {
         let summaries = self.extents.iter();
         let summaries = summaries.map(|extent| size_of_val(&*extent.summaries));
         summaries.sum::<usize>() + self.inner.bytes() + self.free.capacity() * size_of::<u32>()
-    }
-
-    /// Writes all copies by another method than one fence behind all of them. Only the waits and the prefetch of the
-    /// method apply: a line is stored in order.
-    pub fn set_method(&mut self, method: Method) {
-        self.method = method;
     }
 
     /// The value of `key`: one lookup of a group. Reads the master's copy.

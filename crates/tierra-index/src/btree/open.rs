@@ -17,8 +17,8 @@ use super::inner::InnerNodes;
 use super::leaf_line::{LINE_SLOTS, ZEROED};
 use super::summary::{LEAF_SLOTS, LeafSummary, NONE};
 use super::{
-    Extent, LEAF_BITS, LEAF_BYTES, LEAF_LINES, MAX_EXTENT_BYTES, MAX_EXTENTS, ONE_FENCE,
-    PersistentTree, TreeError, locate,
+    Extent, LEAF_BITS, LEAF_BYTES, LEAF_LINES, MAX_EXTENT_BYTES, MAX_EXTENTS, PersistentTree,
+    TreeError, locate,
 };
 use crate::node_array::NodeArray;
 
@@ -128,7 +128,6 @@ impl PersistentTree {
         let extents = extents.map(|(number, set)| Extent::new(number, set));
         Ok(PersistentTree {
             id,
-            method: ONE_FENCE,
             extents: extents.collect::<Result<_, _>>()?,
             inner: InnerNodes::over([(u64::MAX, 0)].into_iter()),
             first: 0,

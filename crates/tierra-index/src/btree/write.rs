@@ -17,7 +17,7 @@ use tierra_memory::{LINE_BYTES, emulation, in_mode};
 use super::inner::Path;
 use super::leaf_line::{LINE_SLOTS, LeafLine, Word, ZEROED};
 use super::summary::{FULL, LEAF_SLOTS, LeafSummary, NONE};
-use super::{LEAF_BYTES, LEAF_LINES, PersistentTree, TreeError, locate};
+use super::{LEAF_BYTES, LEAF_LINES, ONE_FENCE, PersistentTree, TreeError, locate};
 
 /// Where a leaf's greatest key is noted.
 const GREATEST_LINE: usize = 1;
@@ -211,7 +211,7 @@ impl PersistentTree {
         }
         let (extent, _) = locate(leaf);
         let set = &mut self.extents[extent].set;
-        set.write(&self.method, at(leaf, 0), &bytes)?;
+        set.write(&ONE_FENCE, at(leaf, 0), &bytes)?;
         Ok(())
     }
 
@@ -225,7 +225,7 @@ impl PersistentTree {
     ) -> Result<(), TreeError> {
         let (extent, _) = locate(leaf);
         let set = &mut self.extents[extent].set;
-        set.write_line(&self.method, at(leaf, line), words)?;
+        set.write_line(&ONE_FENCE, at(leaf, line), words)?;
         Ok(())
     }
 }

@@ -6,10 +6,10 @@ use crate::node_array::NodeArray;
 
 /// A lookup by itself reads levels where they stand, without giving way, as long as all of them
 /// together with those above take at most this: they stay in the cache next to the core, 1 MiB and more
-/// on the processors this is made for, and a turn costs more than reading from there. Of 64, 256, 600
+/// on the processors this is made for, and giving way costs more than reading from there. Of 64, 256, 600
 /// and 1,400 KiB this was best or near it everywhere: the least cost 1.5 ns over 64 MB, the others 2 ns
 /// over 4 MB.
-pub(super) const RESIDENT_BYTES: usize = 256 << 10;
+pub(crate) const RESIDENT_BYTES: usize = 256 << 10;
 
 /// The same for a batch, where fetching a node ahead costs little: what stays in the nearest cache.
 const NEAREST_BYTES: usize = 32 << 10;

@@ -38,6 +38,7 @@ use arch::Available;
 pub(crate) use compare::Compare16;
 pub use key::Key;
 use levels::Levels;
+pub(crate) use levels::RESIDENT_BYTES;
 use node::{FANOUT, LANES};
 
 /// The separators over a sorted slice. See the [crate] for an example.
@@ -69,12 +70,6 @@ impl<K: Key> SearchTree<K> {
     /// Bytes of memory that the tree takes beside the slice.
     pub fn len_bytes(&self) -> usize {
         size_of::<Self>() + self.levels.len_bytes()
-    }
-
-    /// Nodes that a lookup by itself gives way at: the leaf, and those of levels too large to stay in a
-    /// near cache.
-    pub fn nodes_waited_for(&self) -> usize {
-        self.levels.firsts.len() - self.levels.resident + 1
     }
 
     /// The tree together with the slice it was built over, ready for lookups.

@@ -1,7 +1,7 @@
 //! The state of a client, except for its buffers.
 
 use super::block::Block;
-use super::queue::Queue;
+use super::transaction_queue::TransactionQueue;
 use super::watches::Watched;
 use crate::keyspace::DbId;
 use crate::protocol::Reply;
@@ -40,7 +40,7 @@ pub(crate) struct Client {
     /// Its commands are those of a transaction now.
     pub(crate) in_transaction: bool,
     /// The commands of a transaction that has begun.
-    pub(crate) queue: Option<Queue>,
+    pub(crate) queue: Option<TransactionQueue>,
     /// Keys it watches, of each database.
     pub(crate) watched: Vec<Watched>,
     /// Why it is blocked, if it is.
@@ -63,7 +63,7 @@ pub(crate) struct Client {
 impl Client {
     /// Bytes of the commands of its transaction.
     pub(crate) fn queue_bytes(&self) -> usize {
-        self.queue.as_ref().map_or(0, Queue::bytes)
+        self.queue.as_ref().map_or(0, TransactionQueue::bytes)
     }
 
     /// Bytes of memory that it takes: its buffers, and its transaction.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::buffers::{BUFFER_BYTES, Buffers};
 use super::client::Client;
-use super::queue::Queue;
 use super::stream::Stream;
+use super::transaction_queue::TransactionQueue;
 use crate::config::{Config, OutputLimit};
 use crate::protocol::{Args, Limits, Parser, ProtocolError, Reply, Request};
 
@@ -352,7 +352,7 @@ impl Connection {
     }
 
     /// The connection has ended: its buffers are freed step by step; the caller frees its transaction.
-    pub(crate) fn discard(self, buffers: &mut Buffers) -> Option<Queue> {
+    pub(crate) fn discard(self, buffers: &mut Buffers) -> Option<TransactionQueue> {
         buffers.put(self.input);
         let is_one = self.reply.only_piece().is_some();
         for piece in self.reply.into_pieces() {

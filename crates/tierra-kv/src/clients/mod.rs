@@ -7,8 +7,8 @@ mod buffers;
 mod client;
 mod connection;
 mod files;
-mod queue;
 mod stream;
+mod transaction_queue;
 mod watches;
 
 pub(crate) use block::{Block, Pop};
@@ -17,6 +17,6 @@ pub(crate) use buffers::Buffers;
 pub(crate) use client::{Client, Replies};
 pub(crate) use connection::{Connection, ReadOutcome};
 pub(crate) use files::connections_allowed;
-pub(crate) use queue::{Piece, Queue};
 pub(crate) use stream::{Accepted, Listener, Stream};
+pub(crate) use transaction_queue::{Piece, TransactionQueue};
 pub(crate) use watches::Watches;

@@ -1,7 +1,7 @@
 //! Commands about the connection itself.
 
 use super::keys::database;
-use super::options::Options;
+use super::options::OptionWords;
 use super::{Call, Command, FAST, Failure, Group, NO_AUTH, NOSCRIPT, Outcome, UNQUEUED, admin};
 use crate::catalog::REDIS_VERSION;
 use crate::clients::Replies;
@@ -100,7 +100,7 @@ fn hello(call: &mut Call<'_>) -> Outcome {
         Some(Some(_)) => return Err("NOPROTO unsupported protocol version".into()),
         Some(None) => return Err("ERR Protocol version is not an integer or out of range".into()),
     };
-    let mut options = Options::new(call.args, 2);
+    let mut options = OptionWords::new(call.args, 2);
     // One after another, as Redis does: what comes before a mistake is done.
     while options.left() > 0 {
         if options.take_with("AUTH", 2) {

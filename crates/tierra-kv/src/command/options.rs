@@ -5,12 +5,12 @@ use crate::number::parse_i64;
 use crate::protocol::Args;
 
 /// The options of a command, one after another.
-pub(crate) struct Options<'a> {
+pub(crate) struct OptionWords<'a> {
     args: Args<'a>,
     at: usize,
 }
 
-impl<'a> Options<'a> {
+impl<'a> OptionWords<'a> {
     /// Options from this argument on.
     pub(crate) fn new(args: Args<'a>, from: usize) -> Self {
         Self { args, at: from }
@@ -26,7 +26,7 @@ impl<'a> Options<'a> {
         found
     }
 
-    /// As [`Options::take`], where a value follows the word: otherwise it is not taken.
+    /// As [`OptionWords::take`], where a value follows the word: otherwise it is not taken.
     pub(crate) fn take_with(&mut self, word: &str, values: usize) -> bool {
         self.left() > values && self.take(word)
     }

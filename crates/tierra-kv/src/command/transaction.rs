@@ -2,7 +2,7 @@
 
 use super::found_keys::{FoundKeys, fill};
 use super::{Call, Command, FAST, Group, NOSCRIPT, Outcome, SKIP_SLOWLOG, UNQUEUED, execute};
-use crate::clients::{Piece, Queue};
+use crate::clients::{Piece, TransactionQueue};
 use crate::keyspace::{DbId, Found, Key, Keyspace, WINDOW_KEYS};
 
 const fn of(name: &'static str, arity: i16, run: super::Run) -> Command {
@@ -39,7 +39,7 @@ fn multi(call: &mut Call<'_>) -> Outcome {
     if call.client.queue.is_some() {
         return Err("ERR MULTI calls can not be nested".into());
     }
-    call.client.queue = Some(Queue::default());
+    call.client.queue = Some(TransactionQueue::default());
     call.reply.ok();
     Ok(())
 }

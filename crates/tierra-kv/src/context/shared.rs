@@ -7,7 +7,7 @@ use super::pause::Pause;
 use super::slowlog::Slowlog;
 use super::stats::Stats;
 use crate::catalog::{Catalog, FAST, UNTIMED};
-use crate::clients::{Block, Blocked, Client, Connection, Pop, Queue, Watches};
+use crate::clients::{Block, Blocked, Client, Connection, Pop, TransactionQueue, Watches};
 use crate::config::Config;
 use crate::keyspace::{DbId, Key, Keyspace, Room};
 use crate::protocol::Reply;
@@ -41,7 +41,7 @@ pub(crate) struct Shared {
     /// Flags of commands that are not timed one by one.
     pub(crate) untimed: u16,
     /// Large transactions that have ended, to be freed step by step.
-    pub(crate) deferred_queues: Vec<Queue>,
+    pub(crate) deferred_queues: Vec<TransactionQueue>,
     /// Slots of connections that CLIENT KILL has ended.
     pub(crate) killed: Vec<usize>,
     /// Slots of clients that have every command sent to them (MONITOR).
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     /// A transaction has ended: a large one is freed step by step.
-    pub(crate) fn defer_free(&mut self, queue: Queue) {
+    pub(crate) fn defer_free(&mut self, queue: TransactionQueue) {
         if queue.bytes() > LARGE_QUEUE_BYTES {
             self.deferred_queues.push(queue);
         }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::seal::CRC;
 use super::source::{Element, Malformed};
 use super::*;
-use crate::keyspace::{Db, Expiry, Key, Keyspace, Kind, MemoryFull, Options, Settings};
+use crate::keyspace::{Db, Expiry, Key, Keyspace, KeyspaceOptions, Kind, MemoryFull, Settings};
 
 fn keyspace(packed_max: usize) -> Keyspace {
     let settings = Settings {
@@ -13,9 +13,9 @@ fn keyspace(packed_max: usize) -> Keyspace {
         set_packed_entries_max: packed_max,
         ..Settings::default()
     };
-    Keyspace::new(&Options {
+    Keyspace::new(&KeyspaceOptions {
         settings,
-        ..Options::default()
+        ..KeyspaceOptions::default()
     })
     .unwrap()
 }
@@ -207,13 +207,13 @@ fn a_value_without_room_leaves_what_was_there() {
     from.db(0).hash_set(&key, pairs).unwrap();
     let payload = dumped(from.db(0));
     let key = Key::new(KEY);
-    let mut keyspace = Keyspace::new(&Options {
+    let mut keyspace = Keyspace::new(&KeyspaceOptions {
         settings: Settings {
             near_bytes: 600_000,
             ..Settings::default()
         },
         far_bytes: 1,
-        ..Options::default()
+        ..KeyspaceOptions::default()
     })
     .unwrap();
     keyspace

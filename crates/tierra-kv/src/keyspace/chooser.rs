@@ -122,7 +122,7 @@ impl Chooser {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Expiry, Key, Keyspace, Options};
+    use super::super::{Expiry, Key, Keyspace, KeyspaceOptions};
     use super::*;
 
     #[test]
@@ -169,9 +169,9 @@ mod tests {
             policy: Policy::Ratio,
             ..Settings::default()
         };
-        let mut keyspace = Keyspace::new(&Options {
+        let mut keyspace = Keyspace::new(&KeyspaceOptions {
             settings,
-            ..Options::default()
+            ..KeyspaceOptions::default()
         })
         .unwrap();
         // No time passes, so nothing is moved.

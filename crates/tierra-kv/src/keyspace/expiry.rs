@@ -1,161 +1,103 @@
-//! The queue of expiries, in the order of their times, so that due keys are found without reading others.
-//!
-//! An ordered set of times and hashes. Every key that expires has an entry for its time or an earlier one: a key whose
-//! expiry is postponed needs no other entry, because the record shows that it is to be filed again. So a key whose expiry
-//! is postponed with every use costs one entry and no work.
-//!
-//! Entries of keys that are gone, or expire at another time by now, are stale. While most of the queue is stale, a few
-//! entries are checked with every change, so no operation waits for a full sweep. A stale entry of a live key is filed
-//! again at the key's own time, where duplicates become one entry: after a sweep there is one for each key.
+//! Expiry of keys: reading it, setting it, and removing keys that are due.
 
-use std::collections::BTreeSet;
-use std::ops::Bound;
+use super::db::Db;
+use super::entry::LiveEntry;
+use super::heap::MemoryFull;
+use super::key::Key;
+use super::table::Table;
 
-/// Bytes of an entry: where times come in order, six or seven share a node of the set that has room for eleven.
-const ENTRY_BYTES: usize = 36;
-
-/// When a key may be due, and the key's hash.
-pub(super) type Due = (u64, u64);
-
-#[derive(Debug, Default)]
-pub(super) struct ExpiryQueue {
-    entries: BTreeSet<Due>,
-    /// Entries from here on have been checked since the sweep began.
-    swept: Due,
-    /// The entry that [`next`](Self::next) returned last.
-    last_returned: Due,
-}
-
-impl ExpiryQueue {
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
+impl Db {
+    /// When an entry expires, in milliseconds since 1970.
+    pub fn expiry(&self, entry: LiveEntry) -> Option<u64> {
+        self.store.heap.expiry(entry.record)
     }
 
-    /// Bytes of memory, about.
-    pub(super) fn bytes(&self) -> usize {
-        self.len() * ENTRY_BYTES
+    /// Sets or removes the expiry of a key. False if there is no such key.
+    ///
+    /// # Errors
+    /// If there is no memory for it; nothing has changed then.
+    pub fn set_expiry(&mut self, key: &Key<'_>, at_ms: Option<u64>) -> Result<bool, MemoryFull> {
+        let Some(mut entry) = self.peek(key) else {
+            return Ok(false);
+        };
+        let before = self.store.heap.expiry(entry.record);
+        let record = self.store.heap.set_expiry(entry.record, at_ms)?;
+        self.replace(key, &mut entry, record);
+        self.note_expiry(&entry, before, at_ms);
+        Ok(true)
     }
 
-    pub(super) fn push(&mut self, due: Due) {
-        self.entries.insert(due);
-    }
-
-    /// Takes the first entry if its time has come.
-    pub(super) fn pop_due(&mut self, now_ms: u64) -> Option<Due> {
-        let first = self.entries.first().filter(|first| first.0 <= now_ms);
-        first.is_some().then(|| self.entries.pop_first())?
-    }
-
-    /// Checks a few entries, and files each at the time that `when` returns, never an earlier one, or removes it. Later
-    /// calls check others.
-    pub(super) fn sweep(&mut self, looks: usize, mut when: impl FnMut(Due) -> Option<u64>) {
-        for _ in 0..looks {
-            // From the last to the first: what is filed again is not looked at twice.
-            let next = self.entries.range(..self.swept).next_back();
-            let Some(&due) = next.or_else(|| self.entries.last()) else {
-                return;
-            };
-            self.swept = due;
-            let at_ms = when(due);
-            if at_ms != Some(due.0) {
-                self.entries.remove(&due);
-                self.entries.extend(at_ms.map(|at_ms| (at_ms, due.1)));
-            }
+    /// Updates the queue after a change of an entry's expiry.
+    pub(super) fn note_expiry(
+        &mut self,
+        entry: &LiveEntry,
+        before: Option<u64>,
+        at_ms: Option<u64>,
+    ) {
+        let table = self.table_mut();
+        table.expiring += usize::from(at_ms.is_some());
+        table.expiring -= usize::from(before.is_some());
+        // If it is postponed, its entry in the queue suffices.
+        if let Some(at_ms) = at_ms.filter(|&at_ms| before.is_none_or(|before| at_ms < before)) {
+            table.expiries.push((at_ms, entry.handle.hash()));
         }
+        self.prune_expiries();
     }
 
-    /// The entry that is due first.
-    pub(super) fn first(&self) -> Option<Due> {
-        self.entries.first().copied()
-    }
-
-    /// The entry after the one returned last time, with `skipped` others between them. Repeated calls return all entries
-    /// equally often.
-    pub(super) fn next(&mut self, skipped: usize) -> Option<Due> {
-        let behind = (Bound::Excluded(self.last_returned), Bound::Unbounded);
-        let next = self.entries.range(behind).nth(skipped);
-        self.last_returned = *next.or_else(|| self.entries.first())?;
-        Some(self.last_returned)
-    }
-
-    pub(super) fn remove(&mut self, due: Due) {
-        self.entries.remove(&due);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[derive(Clone, Debug)]
-    enum QueueOp {
-        Push(u64, u64),
-        Pop(u64),
-        Sweep(usize, u64),
-    }
-
-    fn steps() -> impl Strategy<Value = Vec<QueueOp>> {
-        let step = prop_oneof![
-            6 => (0u64..100, 0u64..50).prop_map(|(at, hash)| QueueOp::Push(at, hash)),
-            1 => (0u64..100).prop_map(QueueOp::Pop),
-            1 => (0usize..200, 1u64..5).prop_map(|(looks, part)| QueueOp::Sweep(looks, part)),
-        ];
-        prop::collection::vec(step, 1..600)
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(128))]
-        #[test]
-        fn it_is_a_sorted_list(steps in steps()) {
-            let (mut queue, mut oracle) = (ExpiryQueue::default(), Vec::new());
-            for step in steps {
-                match step {
-                    QueueOp::Push(at_ms, hash) => {
-                        queue.push((at_ms, hash));
-                        oracle.push((at_ms, hash));
-                    }
-                    QueueOp::Pop(now_ms) => {
-                        let first = oracle.iter().min().copied().filter(|first| first.0 <= now_ms);
-                        prop_assert_eq!(queue.pop_due(now_ms), first);
-                        oracle.retain(|&due| Some(due) != first);
-                    }
-                    QueueOp::Sweep(looks, part) => {
-                        queue.sweep(looks, |due| {
-                            assert!(oracle.contains(&due), "an entry of the queue");
-                            // Filed again twice, it is one.
-                            oracle.retain(|&other| other != due);
-                            // Some are removed, some are put off, some stay.
-                            let at_ms = due.0 + due.1 % 3;
-                            let is_wanted = due.1 % part != 0;
-                            oracle.extend(is_wanted.then_some((at_ms, due.1)));
-                            is_wanted.then_some(at_ms)
-                        });
-                    }
-                }
-                oracle.sort_unstable();
-                oracle.dedup();
-                prop_assert_eq!(queue.len(), oracle.len());
-            }
-            for due in oracle {
-                prop_assert_eq!(queue.pop_due(u64::MAX), Some(due));
-            }
-            prop_assert_eq!((queue.pop_due(u64::MAX), queue.bytes()), (None, 0));
+    /// While most of the queue is stale, checks a few of its entries: more than one change can make stale.
+    pub(super) fn prune_expiries(&mut self) {
+        const FEW: usize = 1024;
+        const LOOKS: usize = 3;
+        let Table {
+            records,
+            expiries,
+            expiring,
+        } = &mut self.store.tables[self.selected];
+        if expiries.len() <= 2 * *expiring + FEW {
+            return;
         }
-
-        #[test]
-        fn a_sweep_leaves_one_entry_for_each_key(times in prop::collection::vec(0u64..1000, 1..300)) {
-            let mut queue = ExpiryQueue::default();
-            times.iter().for_each(|&at_ms| queue.push((at_ms, at_ms % 7)));
-            let (before, mut looks) = (queue.len(), 0);
-            queue.sweep(before, |(_, hash)| {
-                looks += 1;
-                (hash > 0).then_some(2000 + hash)
+        let heap = &self.store.heap;
+        expiries.sweep(LOOKS, |(at_ms, hash)| {
+            let mut first = None;
+            records.find_hash(hash, heap, |record| {
+                let at = heap.expiry(record).filter(|&at| at >= at_ms);
+                first = earlier(first, at);
+                false
             });
-            let keys = times.iter().map(|at_ms| at_ms % 7).filter(|&hash| hash > 0);
-            let expected: BTreeSet<Due> = keys.map(|hash| (2000 + hash, hash)).collect();
-            prop_assert_eq!((queue.entries, looks), (expected, before));
-        }
+            first
+        });
     }
+
+    /// Checks up to `limit` keys that may be due and removes those that are. Returns how many that were, and whether there
+    /// may be more.
+    pub fn expire_some(&mut self, limit: usize) -> (usize, bool) {
+        let mut removed = 0;
+        for _ in 0..limit {
+            let now_ms = self.now_ms;
+            let Some((_, hash)) = self.table_mut().expiries.pop_due(now_ms) else {
+                return (removed, false);
+            };
+            let (table, heap) = (&self.table().records, &self.store.heap);
+            let mut later = None;
+            let due = table.find_hash(hash, heap, |record| {
+                let at_ms = heap.expiry(record);
+                let is_due = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+                later = earlier(later, at_ms.filter(|_| !is_due));
+                is_due
+            });
+            if let Some((handle, record)) = due {
+                self.unlink_entry(LiveEntry { handle, record });
+                removed += 1;
+            } else if let Some(at_ms) = later {
+                // It was postponed meanwhile.
+                self.table_mut().expiries.push((at_ms, hash));
+            }
+        }
+        (removed, true)
+    }
+}
+
+/// The earlier of two times, where there are any.
+fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }

@@ -21,11 +21,11 @@ mod bulk_build;
 mod chooser;
 mod db;
 mod deferred;
-mod due;
 mod duplicate;
 mod entry;
 mod eviction;
 mod expiry;
+mod expiry_queue;
 mod hash;
 mod headroom;
 mod heap;
@@ -73,7 +73,7 @@ use heap::Heap;
 
 /// How a keyspace begins.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct KeyspaceOptions {
     /// Where records go. All of it can be changed later.
     pub settings: Settings,
     /// Where far memory comes from.
@@ -111,7 +111,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// Where not even addresses can be had, or for a node or directory that cannot be far memory.
-    pub fn new(options: &Options) -> Result<Keyspace, RegionError> {
+    pub fn new(options: &KeyspaceOptions) -> Result<Keyspace, RegionError> {
         let memory = RecordMemory::new(&RecordMemoryOptions {
             near_bytes: options.settings.near_bytes,
             far_bytes: if options.far_bytes == 0 {

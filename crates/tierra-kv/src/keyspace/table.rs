@@ -2,7 +2,7 @@
 
 use tierra_index::RecordTable;
 
-use super::expiry::ExpiryQueue;
+use super::expiry_queue::ExpiryQueue;
 
 /// The number of a database.
 pub type DbId = u8;

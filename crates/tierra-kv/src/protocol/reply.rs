@@ -46,7 +46,7 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// Whether something was not written because of the limit: what is there is of no use to anybody.
+    /// Whether something was not written because of the limit: what is there is of no use.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.is_over

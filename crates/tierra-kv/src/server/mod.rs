@@ -37,7 +37,7 @@ use crate::clients::{Buffers, Listener, connections_allowed};
 use crate::command::{self, Run};
 use crate::config::Config;
 use crate::context::Shared;
-use crate::keyspace::{Keyspace, Options};
+use crate::keyspace::{Keyspace, KeyspaceOptions};
 
 /// Listeners have the highest tokens, below that of the waker.
 const WAKER: Token = Token(usize::MAX);
@@ -112,7 +112,7 @@ impl Server {
         if let Some(far) = config.emulate {
             emulation::set(Some(far))?;
         }
-        let mut keyspace = Keyspace::new(&Options {
+        let mut keyspace = Keyspace::new(&KeyspaceOptions {
             far: config.far.clone(),
             far_tables: !config.hashtable_on_dram,
             // The keyspace calls no limit 0. A byte is none: memory comes in pages.

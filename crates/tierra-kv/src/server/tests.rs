@@ -1,4 +1,4 @@
-//! Turns of a server, one at a time: what depends on the order in which events come, or on time that passes.
+//! Iterations of the event loop, one at a time: what depends on the order in which events come, or on time that passes.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

@@ -183,7 +183,7 @@ fn draw(random: &mut Random, templates: &[&str], clients: usize) -> String {
 }
 
 #[test]
-fn whoever_waits_is_served_as_redis_serves_it() {
+fn waiting_clients_are_served_as_redis_serves_them() {
     const CLIENTS: usize = 6;
     let Some(redis) = Redis::start() else {
         println!("redis-server 7.0 is not on the path: nothing is compared");
@@ -360,7 +360,7 @@ fn of_many_that_wait_each_is_served_in_its_turn() {
     }
 }
 
-/// Its end arrives before the member does: nobody is served who has gone.
+/// Its end arrives before the member does: a client that has gone is not served.
 #[test]
 fn what_is_popped_for_those_who_have_gone_is_not_lost() {
     let server = Tierra::start("");
@@ -437,7 +437,7 @@ fn time_comes_for_those_who_wait_and_for_pauses() {
         assert_eq!([one.receive(), one.receive()], [Reply::Null, bulk("after")]);
     }
     until_blocked(&mut one, 0);
-    // All are paused, whoever could end it among them, and time ends it.
+    // All are paused, also the client that could end it, and time ends it.
     assert_eq!(one.ask("CLIENT PAUSE 30"), ok());
     one.send_bytes(b"PING\r\n");
     other.send_bytes(b"CLIENT UNPAUSE\r\nNOTHING\r\n");

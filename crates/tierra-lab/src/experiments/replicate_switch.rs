@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use tierra_memory::persist::Flush;
 use tierra_memory::replication::{
-    Composition, CopyBy, Method, Profile, ReplicaSet, ReplicatedUndo, SIZE_CLASSES, Switch,
+    Composition, CopyBy, Method, MethodTree, Profile, ReplicaSet, ReplicatedUndo, SIZE_CLASSES,
     class_bytes,
 };
 
@@ -276,7 +276,7 @@ impl Bench {
             .by("Tierra", "calibrating")?;
         let calibrated_ms = started.elapsed().as_millis() as u64;
         // It lives as long as the process, as in a program.
-        let switch: &Switch = Box::leak(Box::new(profile.switch()));
+        let switch: &MethodTree = Box::leak(Box::new(profile.switch()));
         let switch = Method::Switched(switch);
         let mut cells = Vec::new();
         for replicas in self.replicas.clone() {

@@ -13,7 +13,7 @@
 
 use super::cache;
 use super::channel::Route;
-use super::costs::Costs;
+use super::costs::TickCosts;
 use super::far;
 use super::lines::Lines;
 use super::misses::Misses;
@@ -55,7 +55,7 @@ pub(super) struct Core {
 
 /// One far memory, as this core feels it.
 struct Device {
-    costs: Costs,
+    costs: TickCosts,
     route: Route,
     misses: Misses,
     /// The internal line written last.
@@ -63,7 +63,7 @@ struct Device {
 }
 
 impl Device {
-    const fn new(costs: Costs) -> Device {
+    const fn new(costs: TickCosts) -> Device {
         Device {
             costs,
             route: Route::of(NEAR, 0),
@@ -76,7 +76,7 @@ impl Device {
 impl Core {
     pub(super) const fn new() -> Core {
         Core {
-            devices: [const { Device::new(Costs::NONE) }; MAX_DEVICES],
+            devices: [const { Device::new(TickCosts::NONE) }; MAX_DEVICES],
             streams: Streams::new(),
             everywhere: false,
             cache_sets: 0,
@@ -91,7 +91,7 @@ impl Core {
     /// The same core at other costs, with nothing under way.
     pub(super) fn restart(
         &mut self,
-        costs: &[Costs; MAX_DEVICES],
+        costs: &[TickCosts; MAX_DEVICES],
         everywhere: bool,
         cache_sets: usize,
     ) {
@@ -301,8 +301,8 @@ mod tests {
 
     /// A core on a clock of a gigahertz, whose usual far memory is all memory, and shares nothing with other tests.
     fn core(far: &str) -> Core {
-        let mut costs = [Costs::NONE; MAX_DEVICES];
-        costs[DEFAULT] = Costs::in_ns(far);
+        let mut costs = [TickCosts::NONE; MAX_DEVICES];
+        costs[DEFAULT] = TickCosts::in_ns(far);
         let mut core = Core::new();
         core.restart(&costs, true, 0);
         for device in &mut core.devices {
@@ -361,10 +361,10 @@ mod tests {
         let far = "sequential=4GB/s,random=4GB/s,channels=8GB/s";
         let mut core = core(far);
         core.everywhere = false;
-        core.devices[NEAR].costs = Costs {
+        core.devices[NEAR].costs = TickCosts {
             channels: core.devices[DEFAULT].costs.channels,
             passes_others: true,
-            ..Costs::NONE
+            ..TickCosts::NONE
         };
         // Near alone: the channels' rate.
         let alone = core.read(1 << 30, 8192, || NOW);

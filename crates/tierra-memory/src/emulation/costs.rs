@@ -11,7 +11,7 @@ use crate::topology::SocketId;
 /// Lines whose bandwidth a thread takes at a time: few enough that threads alternate within a
 /// microsecond or ten, enough that the shared counter is touched rarely.
 pub(super) const SLICE_LINES: u64 = 8;
-/// Lines on their way back to memory that nobody waits for: a memory controller's queue.
+/// Lines on their way back to memory that no thread waits for: a memory controller's queue.
 const WRITE_QUEUE_LINES: u64 = 64;
 /// How far a core runs ahead of a fence: what its reorder window of about 224 instructions holds.
 const AHEAD_NS: f64 = 100.0;
@@ -48,7 +48,7 @@ pub(super) struct Rates {
 
 /// Everything that the model asks of one far memory, as one thread feels it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Costs {
+pub(super) struct TickCosts {
     pub(super) latency: u64,
     pub(super) misses: usize,
     pub(super) overlap: usize,
@@ -61,7 +61,7 @@ pub(super) struct Costs {
     pub(super) persist: u64,
     /// How far the core runs ahead of a fence.
     pub(super) ahead: u64,
-    /// Ticks of what may be on its way back to memory without anybody waiting.
+    /// Ticks of what may be on its way back to memory while no thread waits.
     pub(super) write_queue: u64,
     /// A line's number shifted right by this is its internal line's.
     pub(super) internal_shift: u32,
@@ -77,19 +77,19 @@ pub(super) struct Costs {
     pub(super) slice_ticks: u64,
 }
 
-impl Costs {
+impl TickCosts {
     /// Of a description, on a clock whose ticks are nanoseconds and which is read at once, for a thread of socket 0.
     #[cfg(test)]
-    pub(super) fn in_ns(far: &str) -> Costs {
+    pub(super) fn in_ns(far: &str) -> TickCosts {
         let clock = Calibration {
             ticks_per_ns: 1.0,
             reading: 0,
         };
-        Costs::new(&far.parse().expect("a setting"), SocketId(0), &clock)
+        TickCosts::new(&far.parse().expect("a setting"), SocketId(0), &clock)
     }
 
     /// Of no far memory at all.
-    pub(super) const NONE: Costs = Costs {
+    pub(super) const NONE: TickCosts = TickCosts {
         latency: 0,
         misses: 1,
         overlap: 1,
@@ -116,7 +116,7 @@ impl Costs {
     };
 
     /// Of a checked description, for a thread of a socket. What a wait will be late by is taken off beforehand.
-    pub(super) fn new(far: &FarMemory, from: SocketId, clock: &Calibration) -> Costs {
+    pub(super) fn new(far: &FarMemory, from: SocketId, clock: &Calibration) -> TickCosts {
         let ticks =
             |ns: f64| ((ns * clock.ticks_per_ns).round() as u64).saturating_sub(clock.lateness());
         let share = far.share();
@@ -138,7 +138,7 @@ impl Costs {
         let latency_ns = far.latency_from(from);
         let passes_others = !(link.is_unlimited() && channels.is_unlimited());
         let line = LINE_BYTES as u64;
-        Costs {
+        TickCosts {
             latency: ticks(latency_ns),
             misses: far.misses_in_flight,
             overlap: far.plain_overlap,
@@ -163,13 +163,13 @@ impl Costs {
     }
 
     /// Of near memory beside a far one with which it shares its channels, for a thread of a socket.
-    pub(super) fn near(far: &FarMemory, from: SocketId, clock: &Calibration) -> Costs {
+    pub(super) fn near(far: &FarMemory, from: SocketId, clock: &Calibration) -> TickCosts {
         let channels = Rate::new(far.channels_gb_per_s * far.share(), clock.ticks_per_ns);
-        Costs {
+        TickCosts {
             channels,
             passes_others: !channels.is_unlimited(),
             socket: usize::from(from.0),
-            ..Costs::NONE
+            ..TickCosts::NONE
         }
     }
 }

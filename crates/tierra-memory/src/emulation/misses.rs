@@ -11,7 +11,7 @@
 
 use super::FarMemory;
 use super::channel::{ChannelSlice, Route};
-use super::costs::{Costs, SLICE_LINES};
+use super::costs::{SLICE_LINES, TickCosts};
 use super::lines::Lines;
 use crate::LINE_BYTES;
 
@@ -44,7 +44,7 @@ impl Misses {
     #[inline]
     pub(super) fn issue(
         &mut self,
-        costs: &Costs,
+        costs: &TickCosts,
         route: Route,
         lines: Lines,
         now: u64,
@@ -96,7 +96,7 @@ impl Misses {
 
     /// When a line goes through the link and the shared channels that is ready at `ready`.
     #[cold]
-    fn pass_others(&mut self, costs: &Costs, route: Route, ready: u64) -> u64 {
+    fn pass_others(&mut self, costs: &TickCosts, route: Route, ready: u64) -> u64 {
         let mut start = ready;
         for (slice, channel, rate) in [
             (&mut self.link_slice, &route.link.reads, costs.link),
@@ -114,7 +114,7 @@ impl Misses {
     /// When the miss arrives that was issued `overlap - 1` before the last one: what a plain load waits
     /// for.
     #[inline]
-    pub(super) fn held_up_until(&self, costs: &Costs) -> u64 {
+    pub(super) fn held_up_until(&self, costs: &TickCosts) -> u64 {
         let back = self.next + costs.misses - costs.overlap;
         self.done[if back >= costs.misses {
             back - costs.misses
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::emulation::channel::Route;
 
-    fn one(misses: &mut Misses, costs: &Costs, route: Route, line: u64, now: u64) -> u64 {
+    fn one(misses: &mut Misses, costs: &TickCosts, route: Route, line: u64, now: u64) -> u64 {
         let lines = Lines {
             first: line,
             count: 1,
@@ -144,8 +144,11 @@ mod tests {
 
     #[test]
     fn a_dependent_chase_takes_the_latency_each() {
-        let (costs, channel, mut misses) =
-            (Costs::in_ns("latency=300"), Route::alone(), Misses::new());
+        let (costs, channel, mut misses) = (
+            TickCosts::in_ns("latency=300"),
+            Route::alone(),
+            Misses::new(),
+        );
         let mut now = 5000;
         for line in scattered().take(100) {
             let done = one(&mut misses, &costs, channel, line, now);
@@ -157,7 +160,7 @@ mod tests {
     #[test]
     fn independent_loads_share_the_latency_among_the_misses_in_flight() {
         for in_flight in [1u64, 2, 10, 64] {
-            let costs = Costs::in_ns(&format!("latency=300,misses={in_flight}"));
+            let costs = TickCosts::in_ns(&format!("latency=300,misses={in_flight}"));
             let (channel, mut misses) = (Route::alone(), Misses::new());
             let last = scattered()
                 .take(1000)
@@ -170,7 +173,7 @@ mod tests {
     #[test]
     fn bandwidth_is_the_least_time_between_lines() {
         // 64 lines in flight would give 4.7 ns a line; 10 GB/s allow 6.4.
-        let costs = Costs::in_ns("latency=300,misses=64,random=10GB/s,sequential=10GB/s");
+        let costs = TickCosts::in_ns("latency=300,misses=64,random=10GB/s,sequential=10GB/s");
         let (channel, mut misses) = (Route::alone(), Misses::new());
         let last = scattered()
             .take(10_000)
@@ -183,7 +186,7 @@ mod tests {
 
     #[test]
     fn two_cores_share_the_bandwidth() {
-        let costs = Costs::in_ns("latency=300,misses=64,random=1GB/s,sequential=1GB/s");
+        let costs = TickCosts::in_ns("latency=300,misses=64,random=1GB/s,sequential=1GB/s");
         let channel = Route::alone();
         let mut cores = [Misses::new(), Misses::new()];
         let mut last = 0;
@@ -198,7 +201,7 @@ mod tests {
 
     #[test]
     fn neighbours_within_an_internal_line_cost_sequential_bandwidth() {
-        let costs = Costs::in_ns("misses=64,line=256,random=1GB/s,sequential=4GB/s");
+        let costs = TickCosts::in_ns("misses=64,line=256,random=1GB/s,sequential=4GB/s");
         let (channel, mut misses) = (Route::alone(), Misses::new());
         // Four lines of one internal line: 64 + 3 * 16 ticks; far apart: 64 each.
         let last = (0..1000)
@@ -213,7 +216,7 @@ mod tests {
     fn plain_loads_are_bounded_above_and_below() {
         // A loop of plain loads with no work between them, each waiting as its bound says.
         let chase = |overlap: usize| {
-            let costs = Costs::in_ns(&format!("latency=300,misses=10,overlap={overlap}"));
+            let costs = TickCosts::in_ns(&format!("latency=300,misses=10,overlap={overlap}"));
             let (channel, mut misses) = (Route::alone(), Misses::new());
             let mut now = 10_000u64;
             for line in scattered().take(1000) {
@@ -229,8 +232,11 @@ mod tests {
 
     #[test]
     fn a_load_that_waited_its_latency_elsewhere_waits_no_more() {
-        let (costs, channel, mut misses) =
-            (Costs::in_ns("latency=300"), Route::alone(), Misses::new());
+        let (costs, channel, mut misses) = (
+            TickCosts::in_ns("latency=300"),
+            Route::alone(),
+            Misses::new(),
+        );
         let done = one(&mut misses, &costs, channel, 0, 1000);
         let (later, work) = (1000 + 250, 1000 + 400);
         assert_eq!(done - later, 50);

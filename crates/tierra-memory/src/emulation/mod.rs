@@ -12,7 +12,7 @@
 //!   [`Transfer`] that it returns waits, when dropped, for whatever is left of the time the block takes.
 //! * **Stores** wait for their lines, as loads do, and take write bandwidth: where lines leave the caches, by
 //!   [`persist`](crate::persist)'s flushes, fences and streaming copies, and by pools whose medium needs none
-//!   ([`begin_write`]); and where objects are stored that nobody flushes ([`begin_store`]).
+//!   ([`begin_write`]); and where objects are stored that are not flushed ([`begin_store`]).
 //!
 //! Several far memories can be emulated at once, each over memory of its own ([`FarDevice`]). Each belongs to a
 //! socket, and a thread to another if it says so ([`run_on`]). Bandwidths are those of a whole memory; a process whose

@@ -1,4 +1,4 @@
-//! Presets: far memories that somebody measured, each with its source.
+//! Presets: far memories as they were measured, each with its source.
 //!
 //! | short | source |
 //! |---|---|

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::core::Core;
-use super::costs::Costs;
+use super::costs::TickCosts;
 use super::far::{self, Concern};
 use super::numbers::{DEFAULT, MAX_DEVICES, NEAR};
 use super::{EmulationError, FarMemory, cache, channel, clock};
@@ -51,7 +51,7 @@ impl Switch {
             let sockets = [far.socket, SocketId(far.socket.0 ^ 1)];
             sockets
                 .iter()
-                .all(|socket| Costs::new(far, *socket, &clock::calibration()).free_loads)
+                .all(|socket| TickCosts::new(far, *socket, &clock::calibration()).free_loads)
         };
         far::set_concern(match self.setting() {
             _ if self.recorders > 0 => Concern::Everything,
@@ -163,15 +163,15 @@ pub(super) fn state() -> u32 {
 #[cold]
 pub(super) fn restart(core: &mut Core, from: SocketId) -> u32 {
     let switch = lock();
-    let mut costs = [Costs::NONE; MAX_DEVICES];
+    let mut costs = [TickCosts::NONE; MAX_DEVICES];
     if let Some(setting) = switch.setting() {
         let clock = clock::calibration();
         for (costs, far) in costs.iter_mut().zip(&switch.devices) {
             if let Some(far) = far {
-                *costs = Costs::new(far, from, &clock);
+                *costs = TickCosts::new(far, from, &clock);
             }
         }
-        costs[NEAR] = Costs::near(&setting, from, &clock);
+        costs[NEAR] = TickCosts::near(&setting, from, &clock);
     }
     let (everywhere, cache_bytes) = switch
         .setting()

@@ -82,7 +82,7 @@ impl Fetch {
     }
 }
 
-/// Begins to store an object that nobody flushes: its lines are asked for, unless they are cached, and written back. Call it
+/// Begins to store an object that is not flushed: its lines are asked for, unless they are cached, and written back. Call it
 /// when the bytes were stored, and hold the [`Transfer`] until what is done next needs them to be.
 #[inline]
 pub fn begin_store(start: *const u8, len_bytes: usize) -> Transfer {

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 pub use cpu_time::CpuTime;
 pub use floor::Chase;
-pub use replay::{Trace, record};
+pub use replay::{LoadTrace, record};
 
 use crate::pool::{Pool, PoolError};
 use crate::region::{Region, RegionError};

@@ -1,6 +1,6 @@
 //! The replay: the least time that given lookups could take on this memory.
 //!
-//! [`record`] notes the lines that lookups ask for, in the order in which they ask; [`Trace::replay`] asks for the
+//! [`record`] notes the lines that lookups ask for, in the order in which they ask; [`LoadTrace::replay`] asks for the
 //! same lines again, independent of each other and of everything else. The lookups themselves cannot be
 //! faster: what they take above it is computing, and waiting that was not hidden.
 //!
@@ -17,7 +17,7 @@ use crate::{emulation, in_mode};
 
 /// The lines that lookups asked for, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trace {
+pub struct LoadTrace {
     /// Addresses of lines.
     lines: Vec<usize>,
 }
@@ -49,7 +49,7 @@ pub struct Trace {
 /// let least = trace.replay(10);
 /// # let _ = least;
 /// ```
-pub fn record<T>(work: impl FnOnce() -> T) -> (T, Trace) {
+pub fn record<T>(work: impl FnOnce() -> T) -> (T, LoadTrace) {
     /// Ends the recording even if `work` panics.
     struct Recorder;
     impl Drop for Recorder {
@@ -64,10 +64,10 @@ pub fn record<T>(work: impl FnOnce() -> T) -> (T, Trace) {
     let done = work();
     let lines = emulation::end_recording();
     drop(recorder);
-    (done, Trace { lines })
+    (done, LoadTrace { lines })
 }
 
-impl Trace {
+impl LoadTrace {
     /// Lines asked for; one that was asked for twice counts twice.
     pub fn lines(&self) -> usize {
         self.lines.len()
@@ -82,7 +82,7 @@ impl Trace {
     }
 
     /// Appends what was recorded later.
-    pub fn append(&mut self, later: Trace) {
+    pub fn append(&mut self, later: LoadTrace) {
         self.lines.extend(later.lines);
     }
 
@@ -157,7 +157,7 @@ mod tests {
             assert!(trace.replay(10) < Duration::from_secs(1));
         }
         let (_, nothing) = record(|| ());
-        assert_eq!(nothing, Trace::default());
+        assert_eq!(nothing, LoadTrace::default());
         assert!(nothing.replay(0) < Duration::from_secs(1));
     }
 

@@ -1,4 +1,4 @@
-//! The move budget, a token bucket.
+//! The pace of moves: a token bucket of bytes.
 //!
 //! Moves take bandwidth from requests. A [`Pace`] grants bytes to move in proportion to what requests read and
 //! write, so that a system under load moves no more than a bounded share, and an idle one nothing.

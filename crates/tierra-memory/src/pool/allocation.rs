@@ -16,7 +16,7 @@ use super::{Extent, Pool, PoolError};
 use crate::backing;
 use crate::free_space::FreeSpace;
 use crate::lock::lock;
-use crate::{LARGE_PAGE_BYTES, address};
+use crate::{LARGE_PAGE_BYTES, address, numa};
 
 /// A pool doubles until its steps reach this many bytes: large enough that growing costs a load
 /// nothing, small enough that a pool on a full disk is not far from what it needs.
@@ -139,7 +139,7 @@ impl Pool {
             return Err(error);
         }
         self.bring_in(start, span)?;
-        if let Err(error) = self.heal_if_lost(start..start + span) {
+        if let Err(error) = self.clear_if_lost(start..start + span) {
             tracing::error!(
                 pool = %self.path.display(), offset = start, span,
                 "space that cannot be written is left out until the pool is opened again"
@@ -183,14 +183,14 @@ impl Pool {
         match failed {
             None => Ok(()),
             Some(_) if self.is_truncated()? => {
-                self.heal(start..start + span)?;
+                self.clear_lost(start..start + span)?;
                 self.bring_in(start, span)
             }
             Some(source) if backing::means_bad_page(&source) && self.has_space(start, span) => {
                 // Touching pages that have no memory notes them as lost; then they are rewritten.
                 // SAFETY: as above.
                 unsafe { address::touch(self.address(start), span as usize) };
-                self.heal(start..start + span)
+                self.clear_lost(start..start + span)
             }
             Some(source) if backing::means_full(&source) || backing::means_bad_page(&source) => {
                 let used_bytes = lock(&self.space).used_bytes() - span;
@@ -237,7 +237,7 @@ impl Pool {
             && self.medium().is_memory()
         {
             // SAFETY: just mapped.
-            unsafe { address::bind(at, more_bytes, node) }.map_err(|source| PoolError::Node {
+            unsafe { numa::bind(at, more_bytes, node) }.map_err(|source| PoolError::Node {
                 path: self.path.clone(),
                 node,
                 source,

@@ -194,7 +194,7 @@ unsafe impl<B: Sync> Sync for Replica<B> {}
 /// all.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "what is not flushed does not survive a power cut"]
-pub(crate) struct Span(Lines);
+pub(crate) struct UnflushedSpan(Lines);
 
 impl<B: PersistLayer> Replica<B> {
     fn new(log: &CheckedLog, layer: B) -> Replica<B> {
@@ -213,9 +213,9 @@ impl<B: PersistLayer> Replica<B> {
     }
 
     #[inline(always)]
-    fn span(&self, at: u64, len_bytes: usize) -> Span {
+    fn span(&self, at: u64, len_bytes: usize) -> UnflushedSpan {
         let at = at as usize;
-        Span(Lines {
+        UnflushedSpan(Lines {
             first: self.address((at - at % LINE_BYTES) as u64),
             count: Lines::count(at, len_bytes),
         })
@@ -234,7 +234,7 @@ impl<B: PersistLayer> Replica<B> {
 
     /// Copies bytes to `at`.
     #[inline(always)]
-    pub(crate) fn store(&self, at: u64, bytes: &[u8]) -> Span {
+    pub(crate) fn store(&self, at: u64, bytes: &[u8]) -> UnflushedSpan {
         let start = self.address(at);
         B::stores(self, start, bytes, Order::None);
         // SAFETY: inside a live log, hence mapped; a replica set is its log's one writer, and no slice of it is
@@ -245,7 +245,7 @@ impl<B: PersistLayer> Replica<B> {
 
     /// Stores words of the line at `at` in the order given.
     #[inline(always)]
-    pub(crate) fn store_line(&self, at: u64, words: &[(usize, u64)]) -> Span {
+    pub(crate) fn store_line(&self, at: u64, words: &[(usize, u64)]) -> UnflushedSpan {
         let start = self.address(at);
         let stores = |to: *mut u8, word: u64| {
             B::stores(self, to, &word.to_ne_bytes(), Order::Program);
@@ -271,7 +271,7 @@ impl<B: PersistLayer> Replica<B> {
 
     /// What [`Replica::scatter`] stored.
     #[inline(always)]
-    pub(crate) fn scattered(&self, at: u64, len_bytes: u64) -> Span {
+    pub(crate) fn scattered(&self, at: u64, len_bytes: u64) -> UnflushedSpan {
         self.span(at, len_bytes as usize)
     }
 
@@ -304,7 +304,10 @@ impl<B: PersistLayer> Replica<B> {
 
     /// Sends what was stored on its way.
     #[inline(always)]
-    pub(crate) fn flush(&self, Span(mut lines): Span) -> Result<B::Flushed, PoolError> {
+    pub(crate) fn flush(
+        &self,
+        UnflushedSpan(mut lines): UnflushedSpan,
+    ) -> Result<B::Flushed, PoolError> {
         if planted::is(planted::Bug::LastLineNotFlushed) {
             lines.count = lines.count.max(2) - 1;
         }
@@ -342,7 +345,7 @@ impl Replica<ViaPool> {
     /// Writes this copy alone past the cache, durably on return.
     pub(crate) fn catch_up(&self, at: u64, bytes: &[u8]) -> Result<(), PoolError> {
         self.fence(self.stream(at, bytes)?)?;
-        let written = Written::NOTHING.and(at, bytes.len());
+        let written = WrittenRange::NOTHING.and(at, bytes.len());
         let counts = self.log.counts();
         counts.written(Cause::Log, written.bytes, written.lines);
         self.log.refuse_if_lost(at, bytes.len() as u64)
@@ -430,7 +433,7 @@ impl Copies {
 
     /// Counts what was written to each copy, and refuses if any of it went to a lost page.
     #[inline(always)]
-    pub(crate) fn wrote(&self, written: Written) -> Result<(), PoolError> {
+    pub(crate) fn wrote(&self, written: WrittenRange) -> Result<(), PoolError> {
         self.written.add(written.bytes, written.lines);
         match self.are_healthy() {
             true => Ok(()),
@@ -456,7 +459,7 @@ impl Drop for Copies {
 
 /// What was written to each copy.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Written {
+pub(crate) struct WrittenRange {
     /// The least offset, and the greatest end.
     first: u64,
     end: u64,
@@ -464,8 +467,8 @@ pub(crate) struct Written {
     lines: u64,
 }
 
-impl Written {
-    pub(crate) const NOTHING: Written = Written {
+impl WrittenRange {
+    pub(crate) const NOTHING: WrittenRange = WrittenRange {
         first: u64::MAX,
         end: 0,
         bytes: 0,
@@ -474,8 +477,8 @@ impl Written {
 
     /// And `len_bytes` at `at`.
     #[inline(always)]
-    pub(crate) fn and(self, at: u64, len_bytes: usize) -> Written {
-        Written {
+    pub(crate) fn and(self, at: u64, len_bytes: usize) -> WrittenRange {
+        WrittenRange {
             first: self.first.min(at),
             end: self.end.max(at + len_bytes as u64),
             bytes: self.bytes + len_bytes as u64,

@@ -105,16 +105,16 @@ pub enum PoolError {
         /// Which part.
         what: &'static str,
     },
-    /// One of the two last publications cannot be read, and it is unknown whether it was the newer one.
+    /// One of the last two publications cannot be read, and it is unknown whether it was the newer one.
     #[error(
-        "{}: of its two last publications one cannot be read; the other, version {version}, is whole, and may be the \
-         older one; restore the pool from another tier, or go back to version {version} on purpose",
+        "{}: one of its last two publications cannot be read; the other, version {version}, is intact but may be older; restore \
+         the pool from another tier, or go back to version {version} on purpose",
         path.display()
     )]
     LostPublication {
         /// The pool's file.
         path: PathBuf,
-        /// What its owner called the one that is whole.
+        /// What its owner called the one that is intact.
         version: u64,
     },
     /// The pool was to be opened at a version that it does not publish.

@@ -1,4 +1,4 @@
-//! The lost parts of a pool. `healing.rs` detects and heals them.
+//! The lost parts of a pool. `lost_pages.rs` detects and clears them.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,4 +1,4 @@
-//! A pool: the one durable file of a tier, read in place and published by one 8-byte store, which is then made once more.
+//! A pool: the one durable file of a tier, read in place and published by one 8-byte store. The slot is then written a second time.
 //!
 //! The protocol, which the borrow checker cannot see because it spans processes and restarts:
 //! 1. [`Pool::allocate`] hands out space that nothing else names; its [`ExtentWriter`] is the only
@@ -24,11 +24,11 @@ pub(crate) mod entry;
 mod error;
 mod extent;
 mod file_reads;
-mod healing;
 mod interrupted_creation;
 mod layout;
 mod log;
 mod lost;
+mod lost_pages;
 mod medium;
 mod open;
 mod options;
@@ -52,7 +52,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 pub(crate) use checked_log::CheckedLog;
-pub(crate) use copies::{Copies, PersistLayer, Replica, ViaPool, Written as WrittenToCopies};
+pub(crate) use copies::{Copies, PersistLayer, Replica, ViaPool, WrittenRange};
 pub use copying::{Copied, CopyMethod, CopyMethodError};
 pub use counters::{Counters, Written};
 pub use error::{PoolError, PublishError};
@@ -108,8 +108,8 @@ pub struct Pool {
     counts: Counts,
     /// Whether pages are lost, or about to be known as such.
     has_lost: AtomicBool,
-    /// How often pages were healed that hold several extents.
-    healed: AtomicU64,
+    /// How often pages were cleared that hold several extents.
+    cleared: AtomicU64,
     /// Looks on, if the pool is simulated.
     recorder: Option<Recorder>,
     /// A write to the device failed: what it holds is unknown, so nothing is published any more.

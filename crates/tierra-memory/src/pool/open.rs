@@ -277,7 +277,7 @@ impl Pool {
             counts: Counts::default(),
             lost: Mutex::default(),
             has_lost: AtomicBool::new(false),
-            healed: AtomicU64::new(0),
+            cleared: AtomicU64::new(0),
             recorder: options.recorder.clone(),
             poisoned: AtomicBool::new(false),
             read_only: options.read_only,

@@ -18,7 +18,7 @@ pub struct PoolOptions {
     pub node: Option<NodeId>,
     /// The number that ties extents to their pool; `None`: drawn at random. Only for creation.
     pub id: Option<u64>,
-    /// Only for opening: go back to this version on purpose, if one of the two last publications is it, whatever the other is. The next
+    /// Only for opening: go back to this version on purpose, if one of the last two publications is it, whatever the other is. The next
     /// publication comes in the place of that one; until then the file is as it was, and is opened without this as before.
     pub at_version: Option<u64>,
     /// The instruction that flushes lines, where the medium needs one; `None`: the best this processor

@@ -196,19 +196,19 @@ impl Pool {
             version,
             root_crc: ready.root_crc,
         };
-        let mut healed = false;
+        let mut cleared = false;
         for at in SLOT_OFFSETS[(sequence % 2) as usize] {
             let mut stored = self.store_slot(at, &slot, &ready.settled);
             if stored.as_ref().is_err_and(|e| lost_page(e).is_some()) {
                 // What is overwritten is not needed, and what else is on its page is known.
-                self.heal(at..at + LINE_BYTES as u64)?;
-                healed = true;
+                self.clear_lost(at..at + LINE_BYTES as u64)?;
+                cleared = true;
                 stored = self.store_slot(at, &slot, &ready.settled);
             }
             stored.map_err(|source| self.poison("publish", source))?;
         }
         publication.publish(slot);
-        if healed {
+        if cleared {
             self.check_lines(&publication, true)?;
         }
         let staged = &ready.staged;

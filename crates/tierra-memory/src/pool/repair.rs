@@ -101,7 +101,7 @@ impl Pool {
 
     fn try_overwrite(&self, offset: u64, good: &[u8]) -> Result<(), PoolError> {
         // Also where nothing is known to be lost: the file may have been cut short.
-        self.heal(offset..offset + good.len() as u64)?;
+        self.clear_lost(offset..offset + good.len() as u64)?;
         // SAFETY: the range lies in a live extent, hence it is mapped and writable. By the contract of
         // `restore` there is no other writer, and readers discard what they read of it.
         let stored = unsafe { self.copy(offset, good) };

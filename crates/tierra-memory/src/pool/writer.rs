@@ -14,7 +14,7 @@ use crate::recording::LentSlice;
 
 /// A finished extent, which may be published or referenced by what is published. Only [`ExtentWriter`] makes
 /// one: an extent that was not completely written, checksummed and flushed cannot be published.
-#[must_use = "a finished extent that nobody names is free space after the next open"]
+#[must_use = "a finished extent that is never named is free space after the next open"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finished {
     extent: Extent,
@@ -33,8 +33,8 @@ pub struct ExtentWriter {
     pool: Arc<Pool>,
     extent: Extent,
     owner: u64,
-    /// The pool's count of healed pages before anything was written.
-    healed: u64,
+    /// The pool's count of cleared pages before anything was written.
+    cleared: u64,
     /// That the slice was handed out, if the pool is recorded.
     lent: Option<LentSlice>,
     finished: bool,
@@ -44,12 +44,12 @@ impl ExtentWriter {
     pub(super) fn new(pool: Arc<Pool>, offset: u64, len_bytes: u64, owner: u64) -> ExtentWriter {
         let lent = pool.recorder.as_ref();
         let lent = lent.map(|recorder| recorder.lend(offset, len_bytes));
-        let healed = pool.healed.load(Ordering::Acquire);
+        let cleared = pool.cleared.load(Ordering::Acquire);
         ExtentWriter {
             pool,
             extent: Extent { offset, len_bytes },
             owner,
-            healed,
+            cleared,
             lent,
             finished: false,
         }
@@ -115,7 +115,7 @@ impl ExtentWriter {
             .stage()
             .map_err(|source| pool.io("make an extent durable", source))?;
         // Zeros may have come over what was written.
-        if pool.healed.load(Ordering::Acquire) != self.healed {
+        if pool.cleared.load(Ordering::Acquire) != self.cleared {
             return Err(pool.lost_at(self.extent.offset));
         }
         self.finished = true;

@@ -262,7 +262,7 @@ impl Recorder {
         });
     }
 
-    /// Recovery, or anybody else, reads a range.
+    /// Recovery, or any reader, reads a range.
     pub(crate) fn read(&self, offset: u64, len_bytes: u64) {
         if let State::Reads(reads) = &mut *self.lock() {
             let touched = self.touched(reads);

@@ -188,7 +188,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::replication::Switch;
+    use crate::replication::MethodTree;
     use crate::{Pool, PoolOptions};
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(steps, Profile::steps(1, true));
         let all = Composition::all().len();
         let switch = profile.switch();
-        Switch::of(|situation| {
+        MethodTree::of(|situation| {
             if situation.replicas == 0 {
                 let cell = profile.measured(situation);
                 assert_eq!(cell.len(), all);

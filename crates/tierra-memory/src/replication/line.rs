@@ -10,7 +10,7 @@
 use super::template::Steps;
 use super::{Composition, Method, ReplicaSet, ReplicationError, Waits};
 use crate::LINE_BYTES;
-use crate::pool::{PersistLayer, Persisted, PoolError, Replica, WrittenToCopies};
+use crate::pool::{PersistLayer, Persisted, PoolError, Replica, WrittenRange};
 
 impl ReplicaSet {
     /// Fetches the line at `at` in all copies, to be written soon: misses overlap with each other and
@@ -47,7 +47,7 @@ impl ReplicaSet {
             Some(copies) => store(composition, copies, at, words)?,
             None => store(composition, self.written.by_pool(), at, words)?,
         };
-        let written = WrittenToCopies::NOTHING.and(at, 8 * words.len());
+        let written = WrittenRange::NOTHING.and(at, 8 * words.len());
         Ok(self.written.wrote(written)?)
     }
 }

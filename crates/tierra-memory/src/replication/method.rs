@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::composition::Composition;
-use super::switch::{Situation, Switch};
+use super::switch::{MethodTree, Situation};
 
 /// Which composition a write takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,7 +21,7 @@ pub enum Method {
     },
     /// What a calibrated decision tree says ([`Profile::switch`](super::Profile::switch)). A program has one
     /// as long as it lives.
-    Switched(&'static Switch),
+    Switched(&'static MethodTree),
 }
 
 impl Method {

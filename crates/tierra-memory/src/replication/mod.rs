@@ -8,7 +8,7 @@
 //!
 //! Invariant: after a crash at any moment every copy alone has all writes that returned, and of the one
 //! under way some words or none. Opening makes all copies equal to the master and durable, so what
-//! anybody has read from it stays.
+//! was read from it stays.
 
 mod calibrate;
 mod composition;
@@ -30,12 +30,12 @@ pub use composition::{Composition, CopyBy, MAX_REPLICAS, Master, Waits, WorkerCo
 pub use error::ReplicationError;
 pub use method::Method;
 pub use profile::Profile;
-pub use switch::{SIZE_CLASSES, Situation, Switch, class_bytes, size_class};
+pub use switch::{MethodTree, SIZE_CLASSES, Situation, class_bytes, size_class};
 pub use transaction::{ReplicatedTransaction, ReplicatedUndo};
 
 use crate::LINE_BYTES;
 pub use crate::arch::Scatter;
-use crate::pool::{CheckedLog, Copies, Extent, Persisted, Pool, PoolError, WrittenToCopies};
+use crate::pool::{CheckedLog, Copies, Extent, Persisted, Pool, PoolError, WrittenRange};
 use template::{SingleWrite, run};
 use workers::Workers;
 
@@ -303,7 +303,7 @@ impl ReplicaSet {
             None => run(composition, self.written.by_pool(), SingleWrite(at, bytes))?,
         };
         self.written
-            .wrote(WrittenToCopies::NOTHING.and(at, bytes.len()))?;
+            .wrote(WrittenRange::NOTHING.and(at, bytes.len()))?;
         Ok(persisted)
     }
 
@@ -314,7 +314,7 @@ impl ReplicaSet {
         composition: Composition,
         writes: impl IntoIterator<Item = (u64, &'b [u8])>,
     ) -> Result<Persisted, PoolError> {
-        let mut written = WrittenToCopies::NOTHING;
+        let mut written = WrittenRange::NOTHING;
         let writes = writes
             .into_iter()
             .inspect(|(at, bytes)| written = written.and(*at, bytes.len()));
@@ -344,7 +344,7 @@ impl ReplicaSet {
         handed.wait()?;
         let persisted = written?;
         self.written
-            .wrote(WrittenToCopies::NOTHING.and(at, bytes.len()))?;
+            .wrote(WrittenRange::NOTHING.and(at, bytes.len()))?;
         Ok(persisted)
     }
 

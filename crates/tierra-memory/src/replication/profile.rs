@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 
 use super::composition::Composition;
-use super::switch::{Situation, Switch, class_bytes, size_class};
+use super::switch::{MethodTree, Situation, class_bytes, size_class};
 use crate::machine::{MeasuredFile, MeasuredFileError};
 
 const FILE: MeasuredFile = MeasuredFile {
@@ -49,10 +49,10 @@ impl Profile {
 
     /// The decision tree: in each situation the best composition, or that of the next shorter writes where it
     /// is as good. Numbers of replicas that were not measured are taken for the nearest that was.
-    pub fn switch(&self) -> Switch {
-        let fallback = Switch::uncalibrated();
+    pub fn switch(&self) -> MethodTree {
+        let fallback = MethodTree::uncalibrated();
         let mut before: Option<(Situation, Composition)> = None;
-        Switch::of(|situation| {
+        MethodTree::of(|situation| {
             let Some(cell) = self.nearest(situation) else {
                 return fallback.choose(situation);
             };
@@ -225,7 +225,10 @@ mod tests {
         assert_eq!(chosen(8, 0), ONCE);
         assert_eq!(chosen(1, 2), Composition::BASIC);
         // Of none.
-        assert_eq!(chosen(3, 9), Switch::uncalibrated().choose(random(3, 9)));
+        assert_eq!(
+            chosen(3, 9),
+            MethodTree::uncalibrated().choose(random(3, 9))
+        );
     }
 
     #[test]
@@ -235,7 +238,7 @@ mod tests {
         assert_eq!(Profile::read(&path).unwrap(), None);
         profile().write(&path).unwrap();
         assert_eq!(Profile::read(&path).unwrap(), Some(profile()));
-        assert_ne!(profile().switch(), Switch::uncalibrated());
+        assert_ne!(profile().switch(), MethodTree::uncalibrated());
     }
 
     #[test]

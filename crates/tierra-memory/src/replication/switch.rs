@@ -39,13 +39,13 @@ pub fn class_bytes(size_class: usize) -> u64 {
 
 /// The decision tree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Switch {
+pub struct MethodTree {
     leaves: Box<[Composition; LEAVES]>,
 }
 
 const LEAVES: usize = 2 * 2 * (1 + MAX_REPLICAS) * SIZE_CLASSES;
 
-impl Switch {
+impl MethodTree {
     /// The composition for a write.
     #[inline]
     pub fn choose(&self, situation: Situation) -> Composition {
@@ -53,7 +53,7 @@ impl Switch {
     }
 
     /// A tree of what `choose` says of each situation.
-    pub fn of(mut choose: impl FnMut(Situation) -> Composition) -> Switch {
+    pub fn of(mut choose: impl FnMut(Situation) -> Composition) -> MethodTree {
         let mut leaves = Box::new([Composition::BASIC; LEAVES]);
         for is_transactional in [false, true] {
             for is_sequential in [false, true] {
@@ -70,14 +70,14 @@ impl Switch {
                 }
             }
         }
-        Switch { leaves }
+        MethodTree { leaves }
     }
 
     /// Without calibration: one fence always; the cache passed by where a write is so long that its
     /// lines would be fetched only to be overwritten.
-    pub fn uncalibrated() -> Switch {
+    pub fn uncalibrated() -> MethodTree {
         const STREAMED_FROM_BYTES: u64 = 256;
-        Switch::of(|situation| {
+        MethodTree::of(|situation| {
             let is_long = class_bytes(situation.size_class) >= STREAMED_FROM_BYTES;
             Composition {
                 waits: Waits::Once,
@@ -125,7 +125,7 @@ mod tests {
     fn every_situation_has_a_leaf_of_its_own() {
         let all = Composition::all();
         let mut asked = Vec::new();
-        let switch = Switch::of(|situation| {
+        let switch = MethodTree::of(|situation| {
             asked.push(situation);
             all[asked.len() * 7 % all.len()]
         });

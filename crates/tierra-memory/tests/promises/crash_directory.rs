@@ -34,8 +34,8 @@ fn pools_that_come_and_go_are_there_as_acknowledged() {
     }
 }
 
-/// Each file synced before it gets its name, and each name synced before anybody is told. What makes a new pool's name
-/// durable is stood in for by what makes the name of the file durable that names it.
+/// Each file synced before it gets its name, and each name synced before it is used. The sync that makes a new pool's name
+/// durable is replaced by the one that makes the name of the file durable that names it.
 #[test]
 fn what_is_not_synced_is_found() {
     let dir = folder();

@@ -63,7 +63,7 @@ impl Machine {
         Pool::open(&self.device, &self.options())
     }
 
-    /// What the device holds, as nobody else would read it.
+    /// What the device holds, read past the pool.
     fn content(&self) -> Vec<u8> {
         fs::read(&self.device).unwrap()
     }
@@ -114,7 +114,7 @@ fn what_was_published_is_there_again() {
     assert_eq!(
         machine.content().len() as u64,
         8 * UNIT,
-        "nobody made it longer"
+        "it is as long as before"
     );
 }
 
@@ -203,7 +203,7 @@ fn what_a_device_holds_is_not_overwritten() {
     assert!(machine.content() == before);
     let pool = machine.open().unwrap();
     assert_eq!(pool.bytes(root), b"mine");
-    // Whoever made it may take it away.
+    // Its owner may discard it.
     pool.discard().unwrap();
     drop(pool);
     assert!(machine.device.exists());

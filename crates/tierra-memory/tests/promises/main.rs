@@ -12,6 +12,7 @@ mod crash_planted;
 mod crash_pools;
 mod device;
 mod give_back;
+mod injected;
 mod pool;
 mod pool_damage;
 mod pool_format;

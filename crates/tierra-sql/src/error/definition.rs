@@ -1,5 +1,7 @@
 //! Why a table cannot have the definition that a statement or a file asks for.
 
+use tierra_column::Encoding;
+
 /// Why a table cannot be created, altered or dropped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -53,7 +55,8 @@ pub enum DefinitionError {
     },
     /// `WITH (..)` with something unknown.
     #[error(
-        "option '{option}' is unknown; write 'COLUMN.encoding' = 'plain|static|dynamic|for|delta|dictionary', 'COLUMN.tier' = 'near|far', 'COLUMN.index' = 'inverted', 'replicas' = 'TIER, ..' or 'COLUMN.replicas' = 'TIER, ..'"
+        "option '{option}' is unknown; write 'COLUMN.encoding' = '{}', 'COLUMN.tier' = 'near|far', 'COLUMN.index' = 'inverted', 'replicas' = 'TIER, ..' or 'COLUMN.replicas' = 'TIER, ..'",
+        Encoding::ALL.map(Encoding::name).join("|")
     )]
     UnknownOption {
         /// The option as written.

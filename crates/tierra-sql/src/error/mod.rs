@@ -73,7 +73,7 @@ pub enum SqlError {
     },
     /// A panic: a defect of Tierra or of a library. It ended this statement alone.
     #[error(
-        "a defect of Tierra or of a library of its ended this statement: {0}. Please report it; the session goes on"
+        "this statement ended because of a defect in Tierra or one of its libraries: {0}. Please report it. The session continues."
     )]
     Defect(String),
     /// The statement was cancelled, from outside of it.

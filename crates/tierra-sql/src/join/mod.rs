@@ -12,7 +12,7 @@
 //! description of the join, from keys to statistics; only the execution differs. All other joins stay as they are: below
 //! about a million rows, and if keys are positions in an array, `HashJoinExec` is as fast or faster.
 //!
-//! Whoever executes a join, its build side is collected once for all threads where that costs less than distributing the rows
+//! For every executor, a join's build side is collected once for all threads where that costs less than distributing the rows
 //! of both sides ([`rule`]), and begins when the join asks for it ([`deferred`]).
 //!
 //! [`optional`] keeps the planner from applying facts about the optional side of an outer join to the join's rows.

@@ -16,10 +16,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::future::BoxFuture;
 use tokio::runtime::{Builder, Runtime};
 
+use super::depth::SHALLOW;
 use super::thread::drop_apart;
 
-/// Levels of operators and expressions up to which every thread's stack is large enough.
-const SHALLOW: usize = 100;
 /// Stack of a thread that executes deeper statements.
 const STACK_BYTES: usize = 256 << 20;
 /// Stack for the recursion over a statement before it is planned.

@@ -38,7 +38,7 @@ pub(crate) struct Depth(usize);
 const CONDITIONS_A_LEVEL: usize = 10;
 
 /// Up to this depth all recursion fits the stack of any thread.
-const SHALLOW: usize = 100;
+pub(super) const SHALLOW: usize = 100;
 
 /// An open bracket and the tokens in it so far.
 #[derive(Default)]

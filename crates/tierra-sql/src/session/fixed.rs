@@ -21,7 +21,7 @@ const FIXED: &[(&str, &str)] = &[
     ("datafusion.runtime.memory_limit", "SET tierra.query_memory"),
     (
         "datafusion.execution.time_zone",
-        "instants are told in UTC; write AT TIME ZONE '..' for another zone",
+        "instants are shown in UTC; write AT TIME ZONE '..' for another zone",
     ),
     (
         "datafusion.execution.enable_ansi_mode",

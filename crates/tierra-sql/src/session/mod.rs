@@ -264,6 +264,7 @@ impl Session {
     }
 
     /// Statements planned so far. EXECUTE of a point query does not count.
+    #[doc(hidden)]
     pub fn statements_planned(&self) -> u64 {
         self.planned.load(Ordering::Relaxed)
     }

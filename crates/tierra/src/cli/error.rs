@@ -99,11 +99,11 @@ pub(crate) enum CommandError {
     #[error("cannot listen for Ctrl-C: {0}")]
     Signal(#[source] io::Error),
     /// Tables to be generated already exist.
-    #[error("nothing was generated, for {0} there already: drop what is, or choose another --db")]
+    #[error("nothing was generated: {0} there already; drop it, or choose another --db")]
     TablesExist(String),
     /// Files to be written already exist.
     #[error(
-        "nothing was generated, for {0} there already: replace with --force, or choose another --parquet"
+        "nothing was generated: {0} there already; replace with --force, or choose another --parquet"
     )]
     FilesExist(String),
     /// Ctrl-C.

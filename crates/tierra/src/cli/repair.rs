@@ -52,7 +52,7 @@ fn go_back(arguments: &Arguments, version: u64) -> Result<Status, CommandError> 
     for (name, commits) in database.given_up() {
         println!("given up: {name}: {} later commits", Count(*commits));
     }
-    println!("given up: whatever else came later: tables, loads, and what was dropped comes back");
+    println!("also given up: every later load, CREATE and DROP");
     drop(database);
     if !arguments.yes {
         return Err(CommandError::Check(format!(

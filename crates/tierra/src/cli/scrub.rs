@@ -129,14 +129,14 @@ fn verdict(
     let db = arguments.db.display();
     if is_lost {
         return Err(CommandError::Lost(format!(
-            "{db}: no copy is left, or there, of what is listed as lost; everything else can be read"
+            "{db}: what is listed as lost has no readable copy; everything else can be read"
         )));
     }
     let mut found = Vec::new();
     match (report.damaged_copies - report.repaired_copies, task) {
         (0, _) => {}
         (left, Task::Verify) => found.push(format!(
-            "damaged, with others whole: {}; run `tierra repair --db {db}`",
+            "damaged, but another copy is intact: {}; run `tierra repair --db {db}`",
             counted(left, "copy", "copies")
         )),
         (left, _) => found.push(format!(

@@ -141,7 +141,7 @@ fn tiers_of(dir: &Path) -> Result<String, CommandError> {
     }
     let mut text = format!(
         "\ntiers of the database in {}\n\n{table}\n\
-         always near, beside copies: {} of dictionaries, heads of chunks, key indexes and tails\n",
+         always near, beside copies: {} of dictionaries, chunk headers, key indexes and tails\n",
         dir.display(),
         Bytes(always_near_bytes)
     );

@@ -2,13 +2,14 @@
 //! that these make up.
 //!
 //! Every extent is checked against its header before its bytes are used. If one copy fails, another is read. A file that was
-//! truncated is extended again if other tiers have all that lay in the lost end ([`cut`]).
+//! truncated is extended again if other tiers have all that lay in the lost end ([`truncated`]).
 //!
 //! Invariant: nothing is written before the tiers have been checked completely. Then the only writes are those that bring all
 //! tiers to the newest manifest and all copies of logs to what was read.
 
 mod deletions;
 mod missing_parts;
+mod newest_manifest;
 mod owners;
 mod pools;
 mod tables;
@@ -117,7 +118,7 @@ pub(crate) fn read_manifest(
         let told = told.map(|(name, _, error)| format!("tier {name:?}: {error}"));
         told.collect::<Vec<_>>().join("; ")
     };
-    let Some(newest) = pools::choose(home, &candidates, told)? else {
+    let Some(newest) = newest_manifest::choose(home, &candidates, told)? else {
         let first = failures.into_iter().next();
         let (name, _, error) = first.expect("a directory names a pool");
         let pool = pools.iter().find(|(other, _, _)| *other == name);
@@ -213,7 +214,7 @@ fn warn_of_missing(home: &Home, tiers: &Tiers, access: Access) -> Result<(), Ope
     }
     if access.degraded {
         for tier in &tiers.missing {
-            tracing::warn!(tier = %tier.name, why = %tier.why, "a tier is missing: the database goes on without it");
+            tracing::warn!(tier = %tier.name, why = %tier.why, "a tier is missing: the database continues without it");
         }
         return Ok(());
     }

@@ -209,59 +209,6 @@ pub(crate) fn is_there(home: &DirectoryIdentity) -> bool {
     directory::home_of(&home.path).is_ok_and(|found| directory::is_same(&found, home))
 }
 
-/// Chooses the newest manifest among those with the directory's mark. All others must lead to it.
-pub(super) fn choose<'a>(
-    home: &Home,
-    candidates: &'a [Candidate],
-    missing: impl Fn() -> String,
-) -> Result<Option<&'a Candidate>, OpenError> {
-    let dir = || home.dir().to_owned();
-    let mark = home.file().lineage;
-    let has_mark =
-        |candidate: &&Candidate| mark.is_none_or(|mark| candidate.manifest.lineage.contains(&mark));
-    let version = |candidate: &&Candidate| candidate.manifest.version;
-    let Some(newest) = candidates.iter().filter(has_mark).max_by_key(version) else {
-        return match candidates.iter().max_by_key(version) {
-            None => Ok(None),
-            Some(found) => Err(OpenError::Stale {
-                dir: dir(),
-                pool: found.pool.path().to_owned(),
-                version: found.manifest.version,
-                missing: missing(),
-            }),
-        };
-    };
-    for other in candidates {
-        let manifest = &other.manifest;
-        if !newest.manifest.continues(manifest) {
-            return Err(OpenError::Diverged {
-                dir: dir(),
-                newest: newest.pool.path().to_owned(),
-                other: other.pool.path().to_owned(),
-            });
-        }
-        // Tiers are published together, so a present tier lacks at most the last publication. After an interruption the most
-        // outdated tier is published first, so a tier lacks at most as many publications as there are other tiers. A tier that
-        // was missing also lacks a mark.
-        let tiers = newest.manifest.tiers.iter().filter(|tier| tier.present);
-        let count = tiers.clone().count() as u64;
-        let is_expected = |pool_id| tiers.clone().any(|tier| tier.pool_id == pool_id);
-        if manifest.version + count.max(2) <= newest.manifest.version
-            && manifest.lineage == newest.manifest.lineage
-            && is_expected(other.pool.id())
-        {
-            return Err(OpenError::Torn {
-                dir: dir(),
-                newest: newest.pool.path().to_owned(),
-                version: newest.manifest.version,
-                other: other.pool.path().to_owned(),
-                other_version: manifest.version,
-            });
-        }
-    }
-    Ok(Some(newest))
-}
-
 /// How scans reach a tier's blocks, by the directory file; in place if its pool now lies where that cannot be done.
 fn access_of(home: &Home, name: &str, pool: &Pool) -> Access {
     let lines = &home.file().tiers;

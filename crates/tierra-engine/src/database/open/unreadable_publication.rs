@@ -28,7 +28,7 @@ pub(super) fn open(home: &Home, found: Vec<FoundPool>) -> (Vec<FoundPool>, bool)
             if found.opened.is_ok() {
                 any = true;
                 let path = found.path.display();
-                tracing::warn!(tier = found.name, %path, "one of its two last publications is lost: another tier has what it was");
+                tracing::warn!(tier = found.name, %path, "one of the last two publications is lost; another tier has it");
             }
         }
         found

@@ -238,7 +238,7 @@ impl Home {
             let is_valid = self.directory.read(name).is_ok_and(|found| found == bytes);
             if !is_valid && let Err(error) = self.directory.replace(name, &bytes) {
                 let path = self.directory.join(name);
-                tracing::warn!(path = %path.display(), %error, "the directory file could not be written anew");
+                tracing::warn!(path = %path.display(), %error, "the directory file could not be rewritten");
             }
         }
     }

@@ -282,7 +282,7 @@ fn rows_of_a_log_that_lost_pages_are_not_lost() {
     }
 }
 
-/// A dictionary's image loses a page without a copy: its values are in near memory, and are written anew.
+/// A dictionary piece loses a page without a copy: its values are in near memory, and are rewritten.
 #[test]
 fn a_dictionary_whose_only_image_lost_a_page_is_not_lost() {
     let place = Place::new();

@@ -22,7 +22,7 @@ use crate::tail::{self, Named, TailLog};
 /// Retries of a publication after pages that it needs were lost.
 pub(super) const PUBLISH_TRIES_MOST: usize = 4;
 
-/// Whether a write failed because of lost pages, which can be written anew.
+/// Whether a write failed because of lost pages, which can be rewritten.
 pub(super) fn is_lost(error: &PoolError) -> bool {
     matches!(error, PoolError::Lost { .. } | PoolError::Truncated { .. })
 }
@@ -67,14 +67,14 @@ impl Writer {
         // the page is healed for other data on it.
         for tier in &self.storage.tiers().open {
             if let Err(error) = tier.pool.check_superblock(true) {
-                tracing::error!(tier = %tier.name, %error, "the header of a tier could not be written anew");
+                tracing::error!(tier = %tier.name, %error, "the header of a tier could not be rewritten");
             }
         }
         for table in self.catalog.tables() {
             let left = self.leave_lost_log(&table);
             if let Err(error) = left.and_then(|()| self.replace_lost_images(&table)) {
                 let table = &table.spec().name;
-                tracing::error!(table, %error, "lost data of a table could not be written anew");
+                tracing::error!(table, %error, "lost data of a table could not be rewritten");
             }
         }
         if self.published.manifest().version != before {
@@ -82,7 +82,7 @@ impl Writer {
         }
         let next = self.published.manifest().clone();
         if let Err(error) = self.publish(next, Vec::new()) {
-            tracing::error!(%error, "the manifest could not be written anew");
+            tracing::error!(%error, "the manifest could not be rewritten");
         }
     }
 
@@ -179,7 +179,7 @@ impl Writer {
         Ok(damaged)
     }
 
-    /// The number of tiers with an unreadable manifest. If `repair` is set, all manifests are written anew.
+    /// The number of tiers with an unreadable manifest. If `repair` is set, all manifests are rewritten.
     fn check_manifests(&mut self, repair: bool) -> Result<u64, StorageError> {
         let roots = self.published.roots().iter();
         let is_damaged =

@@ -27,7 +27,7 @@ impl Writer {
                     self.release_superseded();
                     return Ok(());
                 }
-                // Pages that the publication needs were lost: they are written anew.
+                // Pages that the publication needs were lost: they are rewritten.
                 Err(error) if is_lost(&error) && tries < PUBLISH_TRIES_MOST => {
                     tries += 1;
                     losses::restore(&self.storage, &fresh);

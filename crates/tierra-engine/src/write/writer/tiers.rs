@@ -229,7 +229,7 @@ impl Writer {
             tracing::error!(
                 tier = &*name,
                 path = %pool.path().display(),
-                "a tier failed: the database goes on without it"
+                "a tier failed: the database continues without it"
             );
             next.losses.log.missing(id, &name);
             next.missing.push(MissingTier {

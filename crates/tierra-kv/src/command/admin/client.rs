@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::super::timeout;
 use super::super::{ADMIN, Call, Command, DANGEROUS, Failure, Group, NOSCRIPT, Outcome, PAUSING};
 use super::help::help;
@@ -34,7 +34,7 @@ pub(in crate::command) const CLIENT: Command = Command::container(
         of("no-evict", 3, no_evict)
             .flags(ADMIN | NOSCRIPT | DANGEROUS)
             .about("7.0.0", "Keeps the connection when memory is short").arguments("enabled<ON|OFF>"),
-        of("getredir", 2, getredir).about("6.0.0", "Who is told of invalid keys: nobody"),
+        of("getredir", 2, getredir).about("6.0.0", "Always 0: invalidations are not redirected"),
         of("unblock", -3, unblock)
             .flags(ADMIN | NOSCRIPT | DANGEROUS)
             .about("5.0.0", "Ends a client's waiting for a key").arguments("client-id:integer [timeout_error<TIMEOUT|ERROR>]"),
@@ -144,7 +144,7 @@ fn is_known_type(name: &[u8]) -> Result<bool, Failure> {
 }
 
 fn list(call: &mut Call<'_>) -> Outcome {
-    let mut options = Options::new(call.args, 2);
+    let mut options = OptionWords::new(call.args, 2);
     let (mut ids, mut normal) = (None, true);
     if options.take_with("TYPE", 1) {
         normal = is_known_type(options.value()?)?;
@@ -221,7 +221,7 @@ fn kill(call: &mut Call<'_>) -> Outcome {
         filter.address = Some(call.arg(2));
         filter.skip_me = false;
     } else {
-        let mut options = Options::new(call.args, 2);
+        let mut options = OptionWords::new(call.args, 2);
         while options.left() > 0 {
             if options.take_with("ID", 1) {
                 let id = parse_i64(options.value()?)
@@ -272,7 +272,7 @@ fn kill(call: &mut Call<'_>) -> Outcome {
 }
 
 fn reply(call: &mut Call<'_>) -> Outcome {
-    let mut options = Options::new(call.args, 2);
+    let mut options = OptionWords::new(call.args, 2);
     if options.take("ON") {
         call.client.replies = Replies::All;
         call.reply.ok();
@@ -289,7 +289,7 @@ fn reply(call: &mut Call<'_>) -> Outcome {
 }
 
 fn no_evict(call: &mut Call<'_>) -> Outcome {
-    let mut options = Options::new(call.args, 2);
+    let mut options = OptionWords::new(call.args, 2);
     call.client.no_evict = options.take("ON");
     if !call.client.no_evict && !options.take("OFF") {
         return Err(Failure::SYNTAX);
@@ -304,7 +304,7 @@ fn getredir(call: &mut Call<'_>) -> Outcome {
 }
 
 fn unblock(call: &mut Call<'_>) -> Outcome {
-    let mut options = Options::new(call.args, 3);
+    let mut options = OptionWords::new(call.args, 3);
     if options.left() > 1 {
         return Err(Failure::subcommand("client", call.arg(1)));
     }
@@ -338,7 +338,7 @@ fn unblock(call: &mut Call<'_>) -> Outcome {
 const UNBLOCKED: &[u8] = b"UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
 fn pause(call: &mut Call<'_>) -> Outcome {
-    let mut options = Options::new(call.args, 3);
+    let mut options = OptionWords::new(call.args, 3);
     if options.left() > 1 {
         return Err(Failure::subcommand("client", call.arg(1)));
     }

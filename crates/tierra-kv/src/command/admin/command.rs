@@ -1,7 +1,7 @@
 //! COMMAND: what commands there are.
 
 use super::super::arguments;
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::super::{
     ADMIN, BLOCKING, Call, Command, DANGEROUS, DENYOOM, FAST, Failure, Group, NO_AUTH, NO_MULTI,
     NOSCRIPT, Outcome, READONLY, SKIP_SLOWLOG, WRITE, glob_matches,
@@ -249,7 +249,7 @@ fn docs(call: &mut Call<'_>) -> Outcome {
 }
 
 fn list(call: &mut Call<'_>) -> Outcome {
-    let mut options = Options::new(call.args, 2);
+    let mut options = OptionWords::new(call.args, 2);
     let admits: Box<dyn Fn(&CatalogEntry) -> bool> = if options.left() == 0 {
         Box::new(|listed| !listed.nested)
     } else if options.left() == 3 && options.take("FILTERBY") {

@@ -1,6 +1,6 @@
 //! MEMORY: what records take, and where.
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::super::{Call, Command, Group, Outcome, READONLY};
 use super::help::help;
 use crate::keyspace::{DATABASES, DbId};
@@ -30,7 +30,7 @@ pub(super) const MEMORY: Command = Command::container(
 .about("4.0.0", "What memory is used for");
 
 fn usage(call: &mut Call<'_>) -> Outcome {
-    let mut options = Options::new(call.args, 3);
+    let mut options = OptionWords::new(call.args, 3);
     while options.left() > 0 {
         // Records know their size: how many of their elements are looked at makes no difference.
         if !options.take_with("SAMPLES", 1) {

@@ -1,6 +1,6 @@
 //! BITFIELD: integers of 1 to 64 bits anywhere in a value.
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::offset::{bit, byte_and_shift, offset, set_bit};
 use super::{Call, Failure, Outcome};
 use crate::keyspace::Kind;
@@ -100,7 +100,7 @@ impl FieldOp {
 
     fn parse(
         call: &Call<'_>,
-        options: &mut Options<'_>,
+        options: &mut OptionWords<'_>,
         overflow: Overflow,
     ) -> Result<Self, Failure> {
         let (values, make): (_, fn(i64) -> Action) = if options.take_with("GET", 2) {
@@ -138,7 +138,7 @@ pub(super) fn bitfield_ro(call: &mut Call<'_>) -> Outcome {
 
 fn execute(call: &mut Call<'_>, only_reads: bool) -> Outcome {
     let (mut ops, mut overflow) = (Vec::new(), Overflow::Wrap);
-    let mut options = Options::new(call.args, 2);
+    let mut options = OptionWords::new(call.args, 2);
     while options.left() > 0 {
         if options.take_with("OVERFLOW", 1) {
             overflow = if options.take("WRAP") {

@@ -231,7 +231,7 @@ fn hscan(call: &mut Call<'_>) -> Outcome {
         return scan::nothing(call);
     };
     let options = scan::ScanOptions::parse(call.args, 3, false)?;
-    let mut found = scan::Found::default();
+    let mut found = scan::ScanReply::default();
     let db = call.keyspace.selected();
     let next = db.hash_scan(entry, cursor, options.count, |field, value| {
         if options.admits(field) {

@@ -1,12 +1,12 @@
 //! Values in other databases: COPY and MOVE.
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::databases::database;
 use super::{Call, Failure, Outcome};
 
 pub(super) fn copy(call: &mut Call<'_>) -> Outcome {
     let (mut to_db, mut replace) = (call.client.db, false);
-    let mut options = Options::new(call.args, 3);
+    let mut options = OptionWords::new(call.args, 3);
     while options.left() > 0 {
         if options.take("REPLACE") {
             replace = true;

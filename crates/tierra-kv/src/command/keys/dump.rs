@@ -1,6 +1,6 @@
 //! Values as bytes that Redis reads and writes, too: DUMP and RESTORE.
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::{Call, Failure, Outcome};
 use crate::dump::{self, RestoreError};
 
@@ -38,7 +38,7 @@ struct RestoreOptions {
 impl RestoreOptions {
     fn parse(call: &Call<'_>) -> Result<Self, Failure> {
         let (mut wanted, mut is_idle) = (Self::default(), false);
-        let mut options = Options::new(call.args, 4);
+        let mut options = OptionWords::new(call.args, 4);
         while options.left() > 0 {
             if options.take("REPLACE") {
                 wanted.replace = true;

@@ -1,6 +1,6 @@
 //! When keys expire.
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::{Call, Failure, Outcome};
 
 #[derive(Default)]
@@ -14,7 +14,7 @@ struct Conditions {
 impl Conditions {
     fn parse(call: &Call<'_>) -> Result<Self, Failure> {
         let mut conditions = Self::default();
-        let mut options = Options::new(call.args, 3);
+        let mut options = OptionWords::new(call.args, 3);
         while options.left() > 0 {
             if options.take("NX") {
                 conditions.absent = true;

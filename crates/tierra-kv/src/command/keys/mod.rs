@@ -132,7 +132,7 @@ pub(super) static COMMANDS: &[Command] = &[
     of("restore", -4, dump::restore)
         .flags(WRITE | DENYOOM | DANGEROUS)
         .key("OW update")
-        .about("2.6.0", "Makes a value of what DUMP has told")
+        .about("2.6.0", "Creates a value from the output of DUMP")
         .arguments("key ttl:integer serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds:integer@5.0.0] [FREQ frequency:integer@5.0.0]"),
     of("dbsize", 1, databases::dbsize)
         .flags(READONLY | FAST)

@@ -1,7 +1,7 @@
 //! Going through everything, a piece at a time or at once.
 
 use super::super::glob_matches;
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::kind::kind_name;
 use super::{Call, Failure, Outcome};
 use crate::keyspace::Kind;
@@ -44,7 +44,7 @@ impl<'a> ScanOptions<'a> {
         from: usize,
         typed: bool,
     ) -> Result<Self, Failure> {
-        let mut options = Options::new(args, from);
+        let mut options = OptionWords::new(args, from);
         let mut scan = Self {
             count: COUNT,
             pattern: None,
@@ -81,12 +81,12 @@ impl<'a> ScanOptions<'a> {
 
 /// What was found, as it will be replied: how much it is must be said before it.
 #[derive(Default)]
-pub(in crate::command) struct Found {
+pub(in crate::command) struct ScanReply {
     reply: crate::protocol::Reply,
     count: usize,
 }
 
-impl Found {
+impl ScanReply {
     pub(in crate::command) fn add(&mut self, element: &[u8]) {
         self.reply.bulk(element);
         self.count += 1;
@@ -112,14 +112,14 @@ impl Found {
 
 /// Replies that there is nothing to go through.
 pub(in crate::command) fn nothing(call: &mut Call<'_>) -> Outcome {
-    Found::default().reply(call, 0);
+    ScanReply::default().reply(call, 0);
     Ok(())
 }
 
 pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
     let cursor = cursor(call.arg(1))?;
     let options = ScanOptions::parse(call.args, 2, true)?;
-    let mut found = Found::default();
+    let mut found = ScanReply::default();
     let next = call.db().scan(cursor, options.count, |key, kind| {
         if options.admits(key) && options.admits_kind(kind) {
             found.add(key);
@@ -130,7 +130,7 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn keys(call: &mut Call<'_>) -> Outcome {
-    let (pattern, mut found, mut cursor) = (call.arg(1), Found::default(), 0);
+    let (pattern, mut found, mut cursor) = (call.arg(1), ScanReply::default(), 0);
     loop {
         cursor = call.db().scan(cursor, usize::MAX, |key, _| {
             if glob_matches(pattern, key) {

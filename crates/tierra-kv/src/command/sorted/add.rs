@@ -1,6 +1,6 @@
 //! ZADD and ZINCRBY.
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::{Call, Failure, Outcome};
 use crate::keyspace::{Key, Kind};
 use crate::number::parse_double;
@@ -43,7 +43,7 @@ pub(super) fn zincrby(call: &mut Call<'_>) -> Outcome {
 }
 
 fn add(call: &mut Call<'_>, mut rules: Rules) -> Outcome {
-    let mut options = Options::new(call.args, 2);
+    let mut options = OptionWords::new(call.args, 2);
     loop {
         if options.take("NX") {
             rules.absent = true;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::members::Members;
 use super::{Call, Failure, Outcome};
 use crate::keyspace::{Db, Key, Kind, LiveEntry};
@@ -119,7 +119,7 @@ impl CombineRequest {
             with_scores: false,
         };
         let (weighs, count) = (operation != Operation::Difference, request.sources.len());
-        let mut options = Options::new(call.args, end);
+        let mut options = OptionWords::new(call.args, end);
         while options.left() > 0 {
             if weighs && options.take_with("WEIGHTS", count) {
                 for source in &mut request.sources {
@@ -237,7 +237,7 @@ pub(super) fn zdiffstore(call: &mut Call<'_>) -> Outcome {
 pub(super) fn zintercard(call: &mut Call<'_>) -> Outcome {
     let (mut sources, end) = sources(call, 1, true)?;
     let mut limit = 0;
-    let mut options = Options::new(call.args, end);
+    let mut options = OptionWords::new(call.args, end);
     while options.left() > 0 {
         if !options.take_with("LIMIT", 1) {
             return Err(Failure::SYNTAX);

@@ -262,7 +262,7 @@ fn zscan(call: &mut Call<'_>) -> Outcome {
         return scan::nothing(call);
     };
     let options = scan::ScanOptions::parse(call.args, 3, false)?;
-    let mut found = scan::Found::default();
+    let mut found = scan::ScanReply::default();
     let is_packed = call.keyspace.selected().is_packed(entry);
     let db = call.keyspace.selected();
     let next = db.zset_scan(entry, cursor, options.count, |member, score| {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::{Call, Failure, Outcome};
 use crate::clients::Pop;
 use crate::keyspace::{Db, Key, Kind, LiveEntry};
@@ -106,7 +106,7 @@ pub(super) fn parse_many(call: &Call<'_>, numkeys: usize) -> Result<(Range<usize
     if keys >= call.args.len() - first {
         return Err(Failure::SYNTAX);
     }
-    let mut options = Options::new(call.args, first + keys);
+    let mut options = OptionWords::new(call.args, first + keys);
     let highest = if options.take("MIN") {
         false
     } else if options.take("MAX") {

@@ -1,6 +1,6 @@
 //! Members in order: ZRANGE and its many relatives, what they store, and how many they would be.
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::bounds::{Bounds, RangeBy};
 use super::members::{Members, reply_members};
 use super::{Call, Failure, Outcome};
@@ -75,7 +75,7 @@ fn range(call: &mut Call<'_>, defaults: RangeDefaults, stores: bool) -> Outcome 
     } = defaults;
     let (mut with_scores, mut limit) = (false, None);
     let key_at = 1 + usize::from(stores);
-    let mut options = Options::new(call.args, key_at + 3);
+    let mut options = OptionWords::new(call.args, key_at + 3);
     while options.left() > 0 {
         if !stores && options.take("WITHSCORES") {
             with_scores = true;

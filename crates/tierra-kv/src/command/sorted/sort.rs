@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::{Call, Failure, Outcome};
 use crate::keyspace::{Key, Kind, WINDOW_KEYS};
 use crate::number::parse_weight;
@@ -151,7 +151,7 @@ impl<'a> SortOptions<'a> {
             as_text: false,
         };
         let mut stores = false;
-        let mut options = Options::new(call.args, 2);
+        let mut options = OptionWords::new(call.args, 2);
         while options.left() > 0 {
             if options.take("ASC") {
                 wanted.descending = false;

@@ -6,7 +6,7 @@
 //! longest common subsequence problem", 2001). Where two bytes differ, the cell above is greater than the one to the left
 //! just if the row rises here: the bits say which way the sequence is traced back, as Redis does.
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::{Call, Failure, Outcome};
 use crate::keyspace::Kind;
 
@@ -111,7 +111,7 @@ struct LcsOptions {
 impl LcsOptions {
     fn parse(call: &Call<'_>) -> Result<Self, Failure> {
         let mut wanted = Self::default();
-        let mut options = Options::new(call.args, 3);
+        let mut options = OptionWords::new(call.args, 3);
         while options.left() > 0 {
             if options.take("IDX") {
                 wanted.positions = true;

@@ -1,6 +1,6 @@
 //! SET with its options, and the commands that are SET with an option.
 
-use super::super::options::Options;
+use super::super::options::OptionWords;
 use super::reply::reply_value;
 use super::{Call, Failure, Outcome};
 use crate::keyspace::{Expiry, Key, Kind};
@@ -34,7 +34,7 @@ struct GivenTime<'a> {
 
 impl<'a> GivenTime<'a> {
     /// The next option, if it is a time. Only the same unit may be given twice.
-    fn take(options: &mut Options<'a>, before: Option<Self>) -> Result<Option<Self>, Failure> {
+    fn take(options: &mut OptionWords<'a>, before: Option<Self>) -> Result<Option<Self>, Failure> {
         for (unit, (word, ..)) in UNITS.iter().enumerate() {
             if options.take(word) {
                 if before.is_some_and(|before| before.unit != unit) {
@@ -62,7 +62,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     }
     let (mut absent, mut present, mut get, mut keep, mut given) =
         (false, false, false, false, None);
-    let mut options = Options::new(call.args, 3);
+    let mut options = OptionWords::new(call.args, 3);
     while options.left() > 0 {
         if !present && options.take("NX") {
             absent = true;
@@ -143,7 +143,7 @@ pub(super) fn getset(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn getex(call: &mut Call<'_>) -> Outcome {
     let (mut persist, mut given) = (false, None);
-    let mut options = Options::new(call.args, 2);
+    let mut options = OptionWords::new(call.args, 2);
     while options.left() > 0 {
         if given.is_none() && options.take("PERSIST") {
             persist = true;

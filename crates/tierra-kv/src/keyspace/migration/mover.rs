@@ -1,4 +1,4 @@
-//! Moving records one at a time, within the move budget, and counting the moves.
+//! Moving records one at a time, within the pace, and counting the moves.
 
 use tierra_index::{RecordTable, SlotMut};
 use tierra_memory::Speed;

@@ -27,13 +27,13 @@ fn appending_moves_a_value_now_and_then() {
 
 #[test]
 fn a_copy_that_fails_leaves_what_was_there() {
-    let mut keyspace = Keyspace::new(&Options {
+    let mut keyspace = Keyspace::new(&KeyspaceOptions {
         settings: Settings {
             near_bytes: 600_000,
             ..Settings::default()
         },
         far_bytes: 1,
-        ..Options::default()
+        ..KeyspaceOptions::default()
     })
     .unwrap();
     let (from, to) = (Key::new(b"from"), Key::new(b"to"));
@@ -128,9 +128,9 @@ fn large_values_are_unlinked_at_once_and_freed_later() {
 
 #[test]
 fn reading_an_expired_large_value_does_not_free_it() {
-    let mut keyspace = Keyspace::new(&Options {
+    let mut keyspace = Keyspace::new(&KeyspaceOptions {
         far_tables: true,
-        ..Options::default()
+        ..KeyspaceOptions::default()
     })
     .unwrap();
     keyspace.set_now(0);

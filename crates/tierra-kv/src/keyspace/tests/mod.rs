@@ -15,9 +15,9 @@ mod sizes;
 mod windows;
 
 fn keyspace(settings: Settings) -> Keyspace {
-    Keyspace::new(&Options {
+    Keyspace::new(&KeyspaceOptions {
         settings,
-        ..Options::default()
+        ..KeyspaceOptions::default()
     })
     .unwrap()
 }

@@ -368,13 +368,13 @@ fn a_store_of_all_sizes_comes_to_rest() {
 
 #[test]
 fn memory_that_runs_out_is_an_error_and_changes_nothing() {
-    let options = Options {
+    let options = KeyspaceOptions {
         settings: Settings {
             near_bytes: 1 << 20,
             ..Settings::default()
         },
         far_bytes: 1 << 20,
-        ..Options::default()
+        ..KeyspaceOptions::default()
     };
     let mut keyspace = Keyspace::new(&options).unwrap();
     let db = keyspace.db(0);

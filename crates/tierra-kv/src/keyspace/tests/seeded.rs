@@ -424,11 +424,11 @@ fn whatever_happens_maps_agree() {
     for seed in 0..12 {
         let said = Seed(seed);
         let near_bytes = [150_000, 400_000, 2 << 20, u64::MAX][seed as usize % 4];
-        let ours = Keyspace::new(&Options {
+        let ours = Keyspace::new(&KeyspaceOptions {
             settings: settings(Policy::ALL[seed as usize % 5], near_bytes),
             far_bytes: 500_000,
             far_tables: seed % 3 == 0,
-            ..Options::default()
+            ..KeyspaceOptions::default()
         });
         let mut world = World {
             random: seed,

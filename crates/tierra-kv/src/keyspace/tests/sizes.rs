@@ -145,13 +145,13 @@ fn new_records_of_another_size_are_born_near() {
 /// Pages that are being emptied for other sizes are taken again before a request fails.
 #[test]
 fn what_is_being_emptied_has_room_where_there_is_no_other() {
-    let mut keyspace = Keyspace::new(&Options {
+    let mut keyspace = Keyspace::new(&KeyspaceOptions {
         settings: Settings {
             near_bytes: NEAR_BYTES,
             ..Settings::default()
         },
         far_bytes: 1 << 20,
-        ..Options::default()
+        ..KeyspaceOptions::default()
     })
     .unwrap();
     let add = |keyspace: &mut Keyspace, key: u32, bytes: usize| {

@@ -17,7 +17,7 @@ use super::super::database::simulated::rows;
 pub(super) enum Trouble {
     /// A wrong answer, or an error where there should be an answer.
     Wrong(String),
-    /// An error that is allowed until a walk has covered the lost data.
+    /// An error that is allowed until a scrub pass has covered the lost data.
     Refused,
 }
 

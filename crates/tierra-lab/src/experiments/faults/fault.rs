@@ -168,7 +168,7 @@ impl Outcome {
         self.wrong.extend(asked.wrong);
     }
 
-    /// A walk repairs everything, and then all answers are right.
+    /// A scrub pass repairs everything, and then all answers are right.
     fn put_right(&mut self, database: &Database, oracle: &Oracle) -> Result<(), String> {
         database.wait_for_near_copies().map_err(text)?;
         let report = database.scrub(&ScrubOptions::default(), |_| {});
@@ -184,7 +184,7 @@ impl Outcome {
             self.unrepaired.push(format!("{report:?}, then {left:?}"));
         }
         let asked = oracle.keep_asking(database, &AtomicBool::new(true));
-        let refused = (asked.refused > 0).then(|| "refused after the walk".to_owned());
+        let refused = (asked.refused > 0).then(|| "refused after the scrub pass".to_owned());
         self.unrepaired
             .extend(asked.wrong.into_iter().chain(refused));
         Ok(())

@@ -5,7 +5,7 @@
 //! the file absent when the database is opened, and a socket lost (simulated: the file is truncated to nothing and removed). In
 //! half of the runs the damage precedes the first read. Everything runs on a database that checks every read, and again on one
 //! that checks only the first read of each block, the default. The latter may answer wrongly if verified bytes change and the
-//! memory does not report it; that has separate rows and no bar. Then a walk repairs everything: all copies are equal, and
+//! memory does not report it; that has separate rows and no bar. Then a scrub pass repairs everything: all copies are equal, and
 //! each tier suffices alone.
 
 mod ask;
@@ -130,7 +130,7 @@ const VIEWS: [View; 3] = [
         Unit::Total,
     ),
     view(
-        "copies found damaged by a walk",
+        "copies found damaged by a scrub pass",
         "damaged_copies",
         Unit::Count,
     ),

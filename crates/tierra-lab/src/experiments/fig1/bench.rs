@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tierra_index::{SearchTree, Searcher};
 use tierra_interleave::{Cx, Execution, GroupSize, MAX_LANES, map_into};
 use tierra_memory::in_mode;
-use tierra_memory::measure::{Trace, record};
+use tierra_memory::measure::{LoadTrace, record};
 
 use super::{Keys, MANY, SEARCHES};
 use crate::error::LabError;
@@ -116,7 +116,7 @@ pub(super) struct Bench<'a> {
     peer: Option<&'a Coroutines>,
     random: Random,
     /// The lines of the previous round's searches, by [`Way::is_tree`]; they have left the caches.
-    traces: [Trace; 2],
+    traces: [LoadTrace; 2],
 }
 
 impl<'a> Bench<'a> {
@@ -130,7 +130,7 @@ impl<'a> Bench<'a> {
             searcher: tree.over(sorted),
             peer,
             random: Random::new(SEED),
-            traces: [Trace::default(), Trace::default()],
+            traces: [LoadTrace::default(), LoadTrace::default()],
         }
     }
 

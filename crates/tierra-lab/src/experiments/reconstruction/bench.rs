@@ -9,7 +9,7 @@ use arrow::datatypes::Int32Type;
 use tempfile::TempDir;
 use tierra_engine::{Projection, RowId, Snapshot};
 use tierra_interleave::{Lookups, MAX_LANES, Scheduling};
-use tierra_memory::measure::{Trace, record};
+use tierra_memory::measure::{LoadTrace, record};
 use tierra_sql::{Outcome, Session};
 
 use super::shape::Shape;
@@ -111,7 +111,7 @@ impl Bench {
             }
             let mut samples = vec![Vec::with_capacity(rounds); contenders.len()];
             // The lines of the previous round's rows; they have left the caches.
-            let mut traces = vec![Trace::default(); contenders.len()];
+            let mut traces = vec![LoadTrace::default(); contenders.len()];
             for turn in turns(contenders.len(), rounds) {
                 let (memory, what) = contenders[turn.contender];
                 let wanted = self.draw(&mut random)?;

@@ -6,7 +6,7 @@ use tierra_data::ycsb::{
     FIELD_BYTES, FIELD_NAMES, FIELDS, Operation, Requests, SCAN_MAX, check_record, fnv,
     write_field, write_name,
 };
-use tierra_kv::keyspace::{Found, Key, Keyspace, LiveEntry, Options, Report, Settings};
+use tierra_kv::keyspace::{Found, Key, Keyspace, KeyspaceOptions, LiveEntry, Report, Settings};
 
 use super::driver::{Run, Target, drive};
 use super::{INDEX, WHO, record_of};
@@ -39,9 +39,9 @@ pub(super) struct Store {
 impl Store {
     /// An empty store under a policy with that much near memory.
     pub(super) fn new(settings: Settings) -> Result<Store, LabError> {
-        let options = Options {
+        let options = KeyspaceOptions {
             settings,
-            ..Options::default()
+            ..KeyspaceOptions::default()
         };
         Ok(Store {
             keyspace: Keyspace::new(&options).by(WHO, "reserving memory")?,

@@ -7,7 +7,7 @@
 //! as in the study. A record then has an object of 35 bytes for its key and one for each field. The study's 104 and 105
 //! correspond to the requested size of a field's object and one byte more. Packed records, all far, are measured beside them.
 
-use tierra_kv::keyspace::{Key, Keyspace, Options, Policy, Settings};
+use tierra_kv::keyspace::{Key, Keyspace, KeyspaceOptions, Policy, Settings};
 
 use super::placed::{self, Sizes, WORKLOADS, against_near};
 use super::prediction;
@@ -202,9 +202,9 @@ fn field_object_bytes() -> Result<usize, LabError> {
         hash_packed_value_max: APART_BYTES,
         ..Settings::default()
     };
-    let options = Options {
+    let options = KeyspaceOptions {
         settings,
-        ..Options::default()
+        ..KeyspaceOptions::default()
     };
     let mut keyspace = Keyspace::new(&options).by(WHO, "reserving memory")?;
     let mut fields_are_far = |threshold: usize| {

@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use tierra_kv::keyspace::{Expiry, Key, Keyspace, Options, Policy, Settings};
+use tierra_kv::keyspace::{Expiry, Key, Keyspace, KeyspaceOptions, Policy, Settings};
 use tierra_memory::emulation::{self, FarMemory};
 
 use super::WHO;
@@ -132,9 +132,9 @@ fn fill(policy: Policy, records: u64, bytes: usize) -> Result<Keyspace, LabError
         policy,
         ..Settings::default()
     };
-    let mut store = Keyspace::new(&Options {
+    let mut store = Keyspace::new(&KeyspaceOptions {
         settings,
-        ..Options::default()
+        ..KeyspaceOptions::default()
     })
     .by(WHO, "reserving memory")?;
     let mut value = vec![0; bytes];

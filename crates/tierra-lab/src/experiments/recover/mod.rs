@@ -2,8 +2,8 @@
 //!
 //! A child makes a database on tmpfs and is killed while it appends, so the page cache is warm. This process opens it once per
 //! repetition and kind of first answer: a row by its key, a row by a condition on a column, and an append, which must know that
-//! its keys are new. Databases that lack a part show what takes the time. Then a walk repairs several kinds of damage. A walk at
-//! full pace is compared with the memory's bandwidth, and queries beside a walk at a slow pace with queries alone.
+//! its keys are new. Databases that lack a part show what takes the time. Then a scrub pass repairs several kinds of damage. A scrub pass at
+//! full pace is compared with the memory's bandwidth, and queries beside one at a slow pace with queries alone.
 
 mod fill;
 mod opening;
@@ -109,11 +109,11 @@ impl Experiment for Recover {
                 Bar::at_most(what, 1.0, answer(name))
             })
             .collect();
-        let walk = of("scrub", "walk_ns").zip(of("scrub", "read_ns"));
+        let scrub = of("scrub", "walk_ns").zip(of("scrub", "read_ns"));
         bars.push(Bar::at_least(
             "recover: scrub over the tier's read bandwidth",
             0.5,
-            walk.map(|(walk, read)| read / walk),
+            scrub.map(|(scrub, read)| read / scrub),
         ));
         let slowed = of("query", "beside_walk_ns").zip(of("query", "alone_ns"));
         bars.push(Bar::at_most(

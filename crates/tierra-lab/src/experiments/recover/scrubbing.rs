@@ -21,7 +21,7 @@ use crate::lab::{Lab, SEED, THREADS};
 use crate::row::Row;
 
 const WHO: &str = "a database with two tiers";
-/// The pace of a walk beside queries.
+/// The pace of a scrub pass beside queries.
 const PACE_BYTES_PER_S: u64 = 64 << 20;
 /// Columns that a query reads.
 const READ: [usize; 3] = [1, 2, 3];
@@ -81,14 +81,14 @@ pub(super) fn measure(lab: &Lab, mebibytes: u64, rounds: usize) -> Result<Vec<Ro
             .text("fault", "all of a tier")
             .samples("repair", "ns", samples),
     );
-    let (walks, reads) = walk_and_read(&database, &pool, rounds)?;
+    let (scrubs, reads) = scrub_and_read(&database, &pool, rounds)?;
     rows.push(
         of("scrub")
             .count("bytes", database.scrub_bytes().by(WHO, "scrubbing it")?)
-            .samples("walk", "ns", walks)
+            .samples("walk", "ns", scrubs)
             .samples("read", "ns", reads),
     );
-    let (alone, beside) = query_beside_walk(&database, 3 * rounds)?;
+    let (alone, beside) = query_beside_scrub(&database, 3 * rounds)?;
     rows.push(
         of("query")
             .count("pace_bytes_per_s", PACE_BYTES_PER_S)
@@ -98,7 +98,7 @@ pub(super) fn measure(lab: &Lab, mebibytes: u64, rounds: usize) -> Result<Vec<Ro
     Ok(rows)
 }
 
-/// Damages the second tier under the open database and returns the time until a walk has repaired it.
+/// Damages the second tier under the open database and returns the time until a scrub pass has repaired it.
 fn repair(database: &Database, path: &Path, fault: Fault, seed: u64) -> Result<u64, LabError> {
     let mut options = File::options();
     let pool = options.read(true).write(true).open(path).at(path)?;
@@ -135,8 +135,8 @@ fn copy_anew(database: &Database) -> Result<u64, LabError> {
     Ok(began.elapsed().as_nanos() as u64)
 }
 
-/// The time of a walk over everything, and of reading as many bytes, in turns.
-fn walk_and_read(
+/// The time of a scrub pass over everything, and of reading as many bytes, in turns.
+fn scrub_and_read(
     database: &Database,
     path: &Path,
     rounds: usize,
@@ -150,27 +150,30 @@ fn walk_and_read(
         time_per_figure: Duration::from_millis(100),
         threads: THREADS,
     };
-    let (mut walks, mut reads) = (Vec::new(), Vec::new());
+    let (mut scrubs, mut reads) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let began = Instant::now();
         let report = database.scrub(&ScrubOptions::default(), |_| {});
         let report = report.by(WHO, "scrubbing it")?;
-        walks.push(began.elapsed().as_nanos() as u64);
+        scrubs.push(began.elapsed().as_nanos() as u64);
         if report.damaged_copies > 0 || report.bytes != bytes {
             return Err(format!("{report:?} of {bytes} bytes")).by(WHO, "scrubbing it");
         }
         let figures = measure::pool(&pool, &effort).by(WHO, "reading it")?;
         reads.push((bytes as f64 / figures.sequential_read_bytes_per_s * 1e9) as u64);
     }
-    Ok((walks, reads))
+    Ok((scrubs, reads))
 }
 
-/// The time of a query alone, and during a walk, in turns.
-fn query_beside_walk(database: &Database, rounds: usize) -> Result<(Vec<u64>, Vec<u64>), LabError> {
+/// The time of a query alone, and during a scrub pass, in turns.
+fn query_beside_scrub(
+    database: &Database,
+    rounds: usize,
+) -> Result<(Vec<u64>, Vec<u64>), LabError> {
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     let expected = query(database)?;
     for _ in 0..rounds {
-        for (walks, samples) in [(false, &mut alone), (true, &mut beside)] {
+        for (scrubs, samples) in [(false, &mut alone), (true, &mut beside)] {
             let stop = Stop::default();
             let took = std::thread::scope(|scope| {
                 let options = ScrubOptions {
@@ -178,16 +181,16 @@ fn query_beside_walk(database: &Database, rounds: usize) -> Result<(Vec<u64>, Ve
                     stop: stop.clone(),
                     ..ScrubOptions::default()
                 };
-                let walk = walks.then(|| scope.spawn(move || database.scrub(&options, |_| {})));
-                // The walk has begun.
+                let scrub = scrubs.then(|| scope.spawn(move || database.scrub(&options, |_| {})));
+                // The scrub pass has begun.
                 std::thread::sleep(Duration::from_millis(20));
                 let began = Instant::now();
                 let found = query(database);
                 let took = began.elapsed().as_nanos() as u64;
                 stop.stop();
-                let walked = walk.map(|walk| walk.join());
-                if let Some(Ok(walked)) = walked {
-                    walked.by(WHO, "scrubbing it")?;
+                let scrubbed = scrub.map(|scrub| scrub.join());
+                if let Some(Ok(scrubbed)) = scrubbed {
+                    scrubbed.by(WHO, "scrubbing it")?;
                 }
                 Ok::<_, LabError>((found?, took))
             });

@@ -104,13 +104,13 @@ fn check_stream(file: &SharedFile) -> Result<(), Fault> {
             at += 4;
         }
         let Ok(metadata) = u64::try_from(i32::from_le_bytes(length)) else {
-            return damaged("a message of it has a negative length");
+            return damaged("a message has a negative length");
         };
         if metadata == 0 {
             return Ok(());
         }
         if !within(file, at, metadata) {
-            return damaged("a message of it goes on behind its end");
+            return damaged("a message extends beyond the end of the file");
         }
         let message = read(file, at, metadata)?;
         at += metadata;
@@ -119,7 +119,7 @@ fn check_stream(file: &SharedFile) -> Result<(), Fault> {
             .ok()
             .filter(|body| within(file, at, *body));
         let Some(body) = body else {
-            return damaged("a message of it has a body that goes on behind its end");
+            return damaged("the body of a message extends beyond the end of the file");
         };
         check_message(file, &message, at, body)?;
         at += body;

@@ -170,7 +170,7 @@ impl<R: Read> Compact<R> {
                 self.left = left;
                 Ok(())
             }
-            None => damaged("its metadata goes on behind its end"),
+            None => damaged("its metadata extends beyond the end of the file"),
         }
     }
 }

@@ -69,7 +69,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
     println!("\n{}", tier_table(&tiers));
     let always_near = tiers.iter().filter_map(|tier| tier.always_near_bytes);
     println!(
-        "always near, beside copies: {} of dictionaries, heads of chunks, key indexes and tails\n",
+        "always near, beside copies: {} of dictionaries, chunk headers, key indexes and tails\n",
         Bytes(always_near.sum())
     );
 

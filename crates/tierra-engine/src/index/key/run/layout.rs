@@ -29,7 +29,7 @@
 use std::ops::Range;
 
 use tierra_column::FormatError;
-use tierra_column::bits::max_code;
+use tierra_column::bits::{PAD_BYTES, max_code};
 use tierra_memory::LINE_BYTES;
 
 /// Bytes of a leaf.
@@ -42,7 +42,6 @@ const ROW_BITS_MOST: u8 = 53;
 const WORD_BYTES: usize = 16;
 const HEADER_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 24;
-const PAD_BYTES: usize = 64;
 const MAGIC: [u8; 4] = *b"TKEY";
 const VERSION: u8 = 1;
 const WHAT: &str = "an index of keys";

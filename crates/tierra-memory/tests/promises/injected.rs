@@ -1,14 +1,13 @@
 //! The promise of damage done on purpose: what is said to be damaged is, nothing else is, and the seed says
 //! where.
 
-mod simulated;
-
 use std::ops::Range;
 use std::sync::Arc;
 
-use simulated::{finish, folder};
 use tierra_memory::faults::{Damage, Injector};
 use tierra_memory::{Extent, Pool, PoolOptions};
+
+use crate::simulated::{finish, folder};
 
 const LEN: u64 = 50_000;
 

@@ -11,7 +11,7 @@ const PIECE_COMMANDS: usize = 4096;
 /// The commands of a transaction, as they came, in pieces: what is queued is not copied to make room for more, and is freed piece
 /// by piece.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct TransactionQueue {
     pieces: Vec<Piece>,
     bytes: usize,
     /// How many were queued, whether or not they are kept.
@@ -39,7 +39,7 @@ struct Queued {
     found_end: usize,
 }
 
-impl Queue {
+impl TransactionQueue {
     /// How much memory it takes in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -91,7 +91,7 @@ impl Queue {
     }
 
     /// One of its commands was refused: none will be executed, or kept. What was queued, for the caller to free.
-    pub(crate) fn abort(&mut self) -> Queue {
+    pub(crate) fn abort(&mut self) -> TransactionQueue {
         let aborted = Self {
             count: self.count,
             flags: self.flags,

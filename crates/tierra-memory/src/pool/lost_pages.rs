@@ -1,9 +1,9 @@
-//! Lost pages of a pool: how they are reported, which stores are not durable because of them, and how a page is healed.
+//! Lost pages of a pool: how they are reported, which stores are not durable because of them, and how a page becomes good again.
 //!
 //! ```text
 //!  good --- a load or store raises SIGBUS ---> lost: zeros, private to this process
 //!   ^                                            |  noted, the fault epoch advanced
-//!   '---- healed: the file written, mapped ------'
+//!   '---- cleared: the file written, mapped -----'
 //! ```
 //! Invariant: no store counts as durable that went to a lost page, or to one that was lost before the
 //! store was flushed. A page is good again only once its file holds zeros in its place, durably; what it
@@ -123,7 +123,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Io`]: the medium cannot be written there either. The pages stay lost.
-    pub(super) fn heal(&self, range: Range<u64>) -> Result<(), PoolError> {
+    pub(super) fn clear_lost(&self, range: Range<u64>) -> Result<(), PoolError> {
         let mut lost = self.losses();
         if self.detect_truncation(&mut lost)?.is_some() {
             self.extend_to_mapped(&mut lost)?;
@@ -156,7 +156,7 @@ impl Pool {
             }
         }
         if !pages.is_empty() && page_bytes > GRAIN_BYTES {
-            self.note_healed(&pages, page_bytes);
+            self.note_cleared(&pages, page_bytes);
         }
         if !pages.is_empty() {
             self.has_lost
@@ -167,8 +167,8 @@ impl Pool {
 
     /// Large pages hold several extents: what others are writing there, or have staged, is lost with them.
     #[cold]
-    fn note_healed(&self, pages: &[u64], page_bytes: u64) {
-        self.healed.fetch_add(1, Ordering::Release);
+    fn note_cleared(&self, pages: &[u64], page_bytes: u64) {
+        self.cleared.fetch_add(1, Ordering::Release);
         for (start, run) in lock(&self.staged).iter_mut() {
             let end = start + run.len_bytes;
             let mut met = pages
@@ -184,7 +184,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Io`]: the file stays as it is.
     pub fn restore_length(&self) -> Result<(), PoolError> {
-        self.heal(0..0)
+        self.clear_lost(0..0)
     }
 
     /// Whether the file was found truncated since the last call, even if it was extended again meanwhile.
@@ -201,11 +201,11 @@ impl Pool {
         Ok(self.detect_truncation(&mut self.losses())?.is_some())
     }
 
-    /// [`Pool::heal`], where anything was lost at all.
-    pub(super) fn heal_if_lost(&self, range: Range<u64>) -> Result<(), PoolError> {
+    /// [`Pool::clear_lost`], where anything was lost at all.
+    pub(super) fn clear_if_lost(&self, range: Range<u64>) -> Result<(), PoolError> {
         match self.may_have_lost() {
             false => Ok(()),
-            true => self.heal(range),
+            true => self.clear_lost(range),
         }
     }
 
@@ -271,7 +271,7 @@ impl Pool {
         }
         if let Some(first) = pages.iter().min() {
             let (pool, pages) = (self.path.display(), pages.len());
-            tracing::error!(%pool, pages, first, "pages of a pool were lost: other copies stand in for them, where there are any");
+            tracing::error!(%pool, pages, first, "pages of a pool were lost: what they held is read from other copies, if there are any");
         }
         for page in pages {
             self.counts.lost(lost.pages.insert(page).into());
@@ -289,7 +289,7 @@ impl Pool {
         if let Some(at) = truncated_at
             && lost.truncated_at.is_none_or(|known| at < known)
         {
-            tracing::error!(pool = %self.path.display(), len_bytes = at, "the file of a pool was cut short: other copies stand in for its end, where there are any");
+            tracing::error!(pool = %self.path.display(), len_bytes = at, "the file of a pool was cut short: its end is read from other copies, if there are any");
             let from = at - at % self.unit_bytes();
             lost.unreported.push(from..mapped_bytes);
             lost.has_unreported_truncation = true;
