@@ -2,6 +2,8 @@
 
 #[cfg(feature = "sql")]
 mod access;
+#[cfg(feature = "engine")]
+mod compress;
 mod crash;
 #[cfg(feature = "engine")]
 mod database;
@@ -90,6 +92,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &fig4::Fig4,
         #[cfg(feature = "sql")]
         &fig5::Fig5,
+        #[cfg(feature = "engine")]
+        &compress::Compress,
         &crash::Crash,
         #[cfg(feature = "engine")]
         &kill::Kill,
