@@ -6,12 +6,15 @@
 //!   WITH ('name.encoding' = 'dictionary', 'amount.tier' = 'far', 'replicas' = 'far, b');
 //! ```
 
+use std::sync::LazyLock;
+
 use arrow::datatypes::{DataType, Schema};
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
     self, ColumnOption, CreateTable, CreateTableOptions, Expr, HiveFormat, IndexColumn,
     OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption, TableConstraint,
 };
+use tierra_column::Encoding;
 use tierra_engine::{ColumnSpec, Replicas, TableSpec};
 
 use crate::error::DefinitionError;
@@ -311,6 +314,15 @@ fn place_copies(
     Ok(true)
 }
 
+/// The names of all encodings, as a sentence lists them.
+fn encodings() -> &'static str {
+    static NAMES: LazyLock<String> = LazyLock::new(|| {
+        let [others @ .., last] = Encoding::ALL.map(Encoding::name);
+        format!("{} and {last}", others.join(", "))
+    });
+    &NAMES
+}
+
 fn apply(spec: &mut TableSpec, key: String, value: &str) -> Result<(), DefinitionError> {
     let Some((column, property)) = key.rsplit_once('.') else {
         return Err(DefinitionError::UnknownOption { option: key });
@@ -322,9 +334,7 @@ fn apply(spec: &mut TableSpec, key: String, value: &str) -> Result<(), Definitio
     };
     match property {
         "encoding" => {
-            let encoding = value
-                .parse()
-                .map_err(|_| wrong("plain, static, dynamic, for, delta and dictionary"))?;
+            let encoding = value.parse().map_err(|_| wrong(encodings()))?;
             let place = place(spec, column, &format!("option '{key}'"))?;
             spec.columns[place].encoding = Some(encoding);
         }

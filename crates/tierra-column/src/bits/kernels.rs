@@ -3,9 +3,9 @@
 
 use super::{
     BLOCK_LEN, CodeBits, Level, Mask,
-    arch::{self, MinMax, SelectBetween, SelectIn, Sum, UnpackAll, UnpackFew, UnpackSelected},
+    arch::{self, MinMax, SelectBetween, SelectIn, Sum, UnpackFew, UnpackSelected},
     level::Available,
-    packing::{self, Block, max_code},
+    packing::{self, Block, Unit, max_code},
 };
 
 /// A code that its dictionary does not have: the codes were read from damaged bytes, or belong
@@ -73,7 +73,13 @@ impl Kernels {
     /// Packs the low `width` bits of each value. Writes
     /// [`packed_bytes`](super::packed_bytes)`(values.len(), width)` bytes, no pad.
     pub fn pack(&self, values: &[u64], width: u8, out: &mut [u8]) {
-        packing::pack(values, width, out);
+        self.pack_from(values, 0, width, out);
+    }
+
+    /// [`Kernels::pack`] of `value - base`, which wraps around like the type.
+    pub fn pack_from<T: Unit>(&self, values: &[T], base: T, width: u8, out: &mut [u8]) {
+        let out = packing::place(values.len(), width, out);
+        arch::pack(self.0, values, base, width, out);
     }
 
     /// Code `index` of a block: one cache line, rarely two.
@@ -98,20 +104,22 @@ impl Kernels {
     /// Unpacks `out.len()` codes of at most 32 bits.
     pub fn unpack_u32(&self, packed: &[u8], width: u8, out: &mut [u32]) {
         assert!(width <= 32, "codes of {width} bits do not fit in 32");
-        arch::on_codes(
-            self.0,
-            Block::new(packed, width, out.len()),
-            UnpackAll { out },
-        );
+        arch::unpack(self.0, Block::new(packed, width, out.len()), 0, out);
     }
 
     /// Unpacks `out.len()` codes.
     pub fn unpack_u64(&self, packed: &[u8], width: u8, out: &mut [u64]) {
-        arch::on_codes(
-            self.0,
-            Block::new(packed, width, out.len()),
-            UnpackAll { out },
-        );
+        arch::unpack(self.0, Block::new(packed, width, out.len()), 0, out);
+    }
+
+    /// Appends `n` codes, each with `plus` added modulo 2^32: of wider codes the low 32 bits count.
+    pub fn append_i32(&self, packed: &[u8], width: u8, n: usize, plus: i32, out: &mut Vec<i32>) {
+        arch::append(self.0, Block::new(packed, width, n), plus, out);
+    }
+
+    /// Appends `n` codes, each with `plus` added modulo 2^64.
+    pub fn append_i64(&self, packed: &[u8], width: u8, n: usize, plus: i64, out: &mut Vec<i64>) {
+        arch::append(self.0, Block::new(packed, width, n), plus, out);
     }
 
     /// Unpacks the selected codes, of at most 32 bits, in order; returns how many there are.

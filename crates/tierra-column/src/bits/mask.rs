@@ -1,6 +1,7 @@
 //! The selection of a block's rows: one bit per row, which is what every filter works on.
 
 use super::BLOCK_LEN;
+use std::ops::Range;
 
 const WORDS: usize = BLOCK_LEN / 64;
 
@@ -87,6 +88,21 @@ impl Mask {
     pub fn set(&mut self, row: usize, selected: bool) {
         let word = &mut self.0[row / 64];
         *word = *word & !(1 << (row % 64)) | u64::from(selected) << (row % 64);
+    }
+
+    /// Adds the rows of a range.
+    ///
+    /// # Panics
+    /// If it ends beyond [`BLOCK_LEN`].
+    pub(crate) fn add_rows(&mut self, rows: Range<usize>) {
+        assert!(rows.end <= BLOCK_LEN, "rows {rows:?} of {BLOCK_LEN}");
+        let mut from = rows.start;
+        while from < rows.end {
+            let (word, bit) = (from / 64, from % 64);
+            let count = (rows.end - from).min(64 - bit);
+            self.0[word] |= first_bits(count) << bit;
+            from += count;
+        }
     }
 
     /// The selected rows in ascending order.
@@ -181,6 +197,24 @@ mod tests {
             assert_eq!(and_not.get(row), three && !five);
         }
         assert!(threes.iter().eq((0..BLOCK_LEN).step_by(3)));
+    }
+
+    #[test]
+    fn ranges_are_their_rows() {
+        for rows in [
+            0..0,
+            5..5,
+            0..1,
+            3..64,
+            60..70,
+            64..128,
+            1..1024,
+            1000..1024,
+        ] {
+            let mut mask = Mask::none();
+            mask.add_rows(rows.clone());
+            assert!(mask.iter().eq(rows));
+        }
     }
 
     #[test]

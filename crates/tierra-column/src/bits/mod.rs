@@ -47,7 +47,7 @@ pub use kernels::{CodeOutOfRange, Kernels};
 pub use level::{Level, ParseLevelError};
 pub use mask::{Mask, SetBits};
 pub(crate) use packing::width_of;
-pub use packing::{max_code, packed_bytes};
+pub use packing::{Unit, max_code, packed_bytes};
 
 /// Codes in a full block.
 pub const BLOCK_LEN: usize = 1024;

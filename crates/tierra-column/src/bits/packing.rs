@@ -4,7 +4,7 @@ use super::{MAX_WIDTH, PAD_BYTES};
 
 macro_rules! pack_runs {
     ($($width:literal)*) => {
-        [$(pack_runs::<$width>),*]
+        [$(pack_runs::<T, $width>),*]
     };
 }
 
@@ -67,60 +67,104 @@ impl<'a> Block<'a> {
     }
 }
 
+/// What values are packed from: integers of 32 or 64 bits, which count modulo 2 to the power of that.
+pub trait Unit: Copy + sealed::Sealed {
+    /// Bits of a value.
+    const BITS: usize;
+
+    /// The value without its sign.
+    fn bits(self) -> u64;
+}
+
+mod sealed {
+    /// Kernels load units as they lie in memory, so only integers are any.
+    pub trait Sealed {}
+}
+
+macro_rules! unit {
+    ($($ty:ty as $unsigned:ty)*) => {$(
+        impl sealed::Sealed for $ty {}
+        impl Unit for $ty {
+            const BITS: usize = <$ty>::BITS as usize;
+
+            #[inline(always)]
+            fn bits(self) -> u64 {
+                u64::from(self as $unsigned)
+            }
+        }
+    )*};
+}
+unit!(u32 as u32 i32 as u32 u64 as u64 i64 as u64);
+
 /// Codes packed at a time: they fill whole bytes, whatever their width.
 const RUN: usize = 8;
 
-/// Packs the low `width` bits of each value; unused bits of the last byte are zero.
+/// Checks what is packed, and returns the bytes that it takes.
 ///
 /// # Panics
 /// If the width exceeds 64 or `out` is shorter than [`packed_bytes`].
-pub(super) fn pack(values: &[u64], width: u8, out: &mut [u8]) {
+#[inline]
+pub(super) fn place(values: usize, width: u8, out: &mut [u8]) -> &mut [u8] {
     assert!(
         width <= MAX_WIDTH,
         "codes of {width} bits: at most {MAX_WIDTH} are possible"
     );
-    let len_bytes = packed_bytes(values.len(), width);
+    let len_bytes = packed_bytes(values, width);
     assert!(
         out.len() >= len_bytes,
-        "{} codes of {width} bits need {len_bytes} bytes, not {}",
-        values.len(),
+        "{values} codes of {width} bits need {len_bytes} bytes, not {}",
         out.len()
     );
+    &mut out[..len_bytes]
+}
+
+/// Packs the low `width` bits of each `value - base` into a [`place`]; unused bits of the last byte are zero.
+#[inline(always)]
+pub(super) fn pack<T: Unit>(values: &[T], base: T, width: u8, out: &mut [u8]) {
     if width == 0 {
         return;
     }
-    let pack_runs = PACK_RUNS[usize::from(width) - 1];
+    let pack_runs = T::PACK_RUNS[usize::from(width) - 1];
     let (runs, rest) = values.split_at(values.len() / RUN * RUN);
-    let (out, last) = out[..len_bytes].split_at_mut(packed_bytes(runs.len(), width));
-    pack_runs(runs, out);
+    let (out, last) = out.split_at_mut(packed_bytes(runs.len(), width));
+    pack_runs(runs, base, out);
     if !rest.is_empty() {
-        let mut run = [0; RUN];
+        let mut run = [base; RUN];
         run[..rest.len()].copy_from_slice(rest);
         let mut bytes = [0; RUN * 8];
         let bytes = &mut bytes[..usize::from(width)];
-        pack_runs(&run, bytes);
+        pack_runs(&run, base, bytes);
         last.copy_from_slice(&bytes[..last.len()]);
     }
 }
 
 /// Packs whole runs of one width.
-type PackRuns = fn(&[u64], &mut [u8]);
+type PackRuns<T> = fn(&[T], T, &mut [u8]);
 
-/// By width less one. All places and shifts are constants of a width: about one instruction for
-/// each step that a code needs.
-const PACK_RUNS: [PackRuns; MAX_WIDTH as usize] = pack_runs![
-    1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
-    17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
-    33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48
-    49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64
-];
+/// The functions for all widths.
+trait PackAll: Sized {
+    /// By width less one. All places and shifts are constants of a width: about one instruction for
+    /// each step that a code needs.
+    const PACK_RUNS: [PackRuns<Self>; MAX_WIDTH as usize];
+}
+
+impl<T: Unit> PackAll for T {
+    const PACK_RUNS: [PackRuns<T>; MAX_WIDTH as usize] = pack_runs![
+        1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+        17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+        33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48
+        49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64
+    ];
+}
 
 /// Packs whole runs into [`packed_bytes`] bytes.
-fn pack_runs<const WIDTH: usize>(values: &[u64], out: &mut [u8]) {
+fn pack_runs<T: Unit, const WIDTH: usize>(values: &[T], base: T, out: &mut [u8]) {
+    // Bits above those of a value are cut off as they are from the value.
+    let value_mask = max_code(WIDTH as u8) & max_code(T::BITS as u8);
     for (run, out) in values.chunks_exact(RUN).zip(out.chunks_exact_mut(WIDTH)) {
         let mut words = [0_u64; RUN];
         for (i, value) in run.iter().enumerate() {
-            let code = value & max_code(WIDTH as u8);
+            let code = value.bits().wrapping_sub(base.bits()) & value_mask;
             let (word, shift) = (i * WIDTH / 64, i * WIDTH % 64);
             words[word] |= code << shift;
             if shift + WIDTH > 64 {

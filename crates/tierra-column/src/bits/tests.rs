@@ -157,6 +157,35 @@ fn check_packed(codes: &[u64], width: u8, random: &mut Random) {
         }
         assert_eq!(repacked, expected, "{context}: pack");
 
+        for base in [0, 1, 77, u64::MAX, 1 << 40] {
+            let moved: Vec<u64> = codes.iter().map(|code| code.wrapping_add(base)).collect();
+            let signed: Vec<i64> = moved.iter().map(|&value| value as i64).collect();
+            let mut repacked = vec![0xFF; packed.len()];
+            kernels.pack_from(&moved, base, width, &mut repacked);
+            assert_eq!(repacked, expected, "{context}: pack_from {base}, u64");
+            let mut repacked = vec![0xFF; packed.len()];
+            kernels.pack_from(&signed, base as i64, width, &mut repacked);
+            assert_eq!(repacked, expected, "{context}: pack_from {base}, i64");
+            let mut out = vec![7, 8];
+            kernels.append_i64(&packed, width, n, base as i64, &mut out);
+            assert_eq!(out[..2], [7, 8], "{context}: append_i64");
+            assert_eq!(out[2..], signed, "{context}: append_i64, {base}");
+            // Of wider codes the low bits count.
+            let narrow: Vec<i32> = signed.iter().map(|&value| value as i32).collect();
+            let mut out = vec![7];
+            kernels.append_i32(&packed, width, n, base as i32, &mut out);
+            assert_eq!(out[1..], narrow, "{context}: append_i32, {base}");
+            if width <= 32 {
+                let unsigned: Vec<u32> = narrow.iter().map(|&value| value as u32).collect();
+                let mut repacked = vec![0xFF; packed.len()];
+                kernels.pack_from(&narrow, base as i32, width, &mut repacked);
+                assert_eq!(repacked, expected, "{context}: pack_from {base}, i32");
+                let mut repacked = vec![0xFF; packed.len()];
+                kernels.pack_from(&unsigned, base as u32, width, &mut repacked);
+                assert_eq!(repacked, expected, "{context}: pack_from {base}, u32");
+            }
+        }
+
         let mut out = vec![!0; n];
         kernels.unpack_u64(&packed, width, &mut out);
         assert_eq!(out, codes, "{context}: unpack_u64");

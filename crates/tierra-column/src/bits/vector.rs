@@ -39,6 +39,30 @@ pub(super) trait Vector: Copy {
     /// Writes each lane to `LANES` places.
     unsafe fn store_u64(self, out: *mut u64);
 
+    /// [`Vector::store_u32`] of `plus` more, modulo 2^32.
+    #[inline(always)]
+    unsafe fn store_u32_plus(self, plus: u32, out: *mut u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.store_u32(out);
+            for lane in 0..Self::LANES {
+                *out.add(lane) = (*out.add(lane)).wrapping_add(plus);
+            }
+        }
+    }
+
+    /// [`Vector::store_u64`] of `plus` more, modulo 2^64.
+    #[inline(always)]
+    unsafe fn store_u64_plus(self, plus: u64, out: *mut u64) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.store_u64(out);
+            for lane in 0..Self::LANES {
+                *out.add(lane) = (*out.add(lane)).wrapping_add(plus);
+            }
+        }
+    }
+
     /// One bit per lane, lowest lane first: `low <= lane <= low + span`, where the lanes count
     /// modulo their size.
     unsafe fn within(self, low: Self, span: Self) -> u64;

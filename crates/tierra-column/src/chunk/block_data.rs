@@ -3,11 +3,14 @@
 use crate::bits::{BLOCK_LEN, CodeBits, Kernels, Mask};
 use crate::chunk::Chunk;
 use crate::chunk::layout::BlockEntry;
+use crate::encoding::compressed::{Codec, Compressed};
 use crate::encoding::delta::{self, Frame};
-use crate::encoding::dynamic::{MiniBlocks, Run};
+use crate::encoding::fastpfor::Patched;
 use crate::encoding::format::Kind;
+use crate::encoding::mini_blocks::{MiniBlocks, Run};
 use crate::encoding::plain_strings::Strings;
 use crate::encoding::plain_wide::WIDE_BYTES;
+use crate::encoding::rle::Runs;
 use crate::encoding::validity::{self, BITMAP_BYTES};
 use crate::error::FormatError;
 
@@ -32,6 +35,12 @@ pub(crate) enum Payload<'a> {
     Packed(Run<'a>),
     /// Codes with a width per mini-block.
     MiniBlocks(MiniBlocks<'a>),
+    /// Runs of equal codes.
+    Runs(Runs<'a>),
+    /// Codes whose high bits may lie apart.
+    Patched(Patched<'a>),
+    /// Values compressed as bytes.
+    Compressed(Compressed<'a>),
     /// Differences.
     Differences(Frame, Run<'a>),
     /// 16 bytes each.
@@ -61,9 +70,20 @@ impl<'a> Chunk<'a> {
             width: entry.width,
             packed,
         };
+        let compressed = |codec| {
+            let width = descriptor.ty.natural_width();
+            let bytes = &bytes[..len];
+            Payload::Compressed(Compressed::new(codec, bytes, entry.width, width, rows))
+        };
         let payload = match descriptor.kind {
             Kind::Packed => Payload::Packed(run(bytes)),
-            Kind::MiniBlocks => Payload::MiniBlocks(MiniBlocks::new(bytes, len, rows)?),
+            Kind::MiniBlocks(minis) => {
+                Payload::MiniBlocks(MiniBlocks::new(minis, bytes, len, rows)?)
+            }
+            Kind::Runs => Payload::Runs(Runs::new(bytes, len, rows, entry.width)?),
+            Kind::Patched => Payload::Patched(Patched::new(bytes, len, rows, entry.summary())?),
+            Kind::Lz4 => compressed(Codec::Lz4),
+            Kind::Snappy => compressed(Codec::Snappy),
             Kind::Differences => {
                 Payload::Differences(Frame::read(bytes), run(&bytes[delta::HEADER_BYTES..]))
             }
@@ -81,6 +101,25 @@ impl<'a> Chunk<'a> {
     }
 }
 
+impl<'a> BlockData<'a> {
+    /// The same block with its values in other memory, as codes of base 0.
+    pub(crate) fn packed<'b>(&self, width: u8, packed: &'b [u8]) -> BlockData<'b>
+    where
+        'a: 'b,
+    {
+        BlockData {
+            base: 0,
+            payload: Payload::Packed(Run {
+                first_row: 0,
+                rows: self.rows,
+                width,
+                packed,
+            }),
+            ..*self
+        }
+    }
+}
+
 impl BlockData<'_> {
     /// The rows of `among` that are NULL.
     pub(crate) fn nulls(&self, kernels: Kernels, among: &Mask) -> Mask {
@@ -94,11 +133,17 @@ impl BlockData<'_> {
             (None, Payload::Differences(_, run)) => {
                 kernels.select_between(run.packed, run.width, run.rows, 0, 0, &mut nulls);
             }
-            (None, Payload::Packed(_) | Payload::MiniBlocks(_)) => {
+            (None, Payload::Packed(_) | Payload::MiniBlocks(_) | Payload::Runs(_)) => {
                 self.codes_between(kernels, 0, 0, &mut nulls);
             }
             // Only a bitmap has them.
-            (None, Payload::Wide(_) | Payload::Strings(_)) => nulls = Mask::none(),
+            (
+                None,
+                Payload::Patched(_)
+                | Payload::Compressed(_)
+                | Payload::Wide(_)
+                | Payload::Strings(_),
+            ) => nulls = Mask::none(),
         }
         nulls
     }
@@ -118,33 +163,45 @@ impl BlockData<'_> {
                 let run = minis.run_of(row);
                 Kernels::get(run.packed, run.width, row - run.first_row) == 0
             }
-            (None, Payload::Wide(_) | Payload::Strings(_)) => false,
+            (None, Payload::Runs(runs)) => runs.code(row) == 0,
+            (
+                None,
+                Payload::Patched(_)
+                | Payload::Compressed(_)
+                | Payload::Wide(_)
+                | Payload::Strings(_),
+            ) => false,
         }
     }
 
     /// Keeps the rows of `mask` whose code lies between two codes, both included.
     pub(crate) fn codes_between(&self, kernels: Kernels, low: u64, high: u64, mask: &mut Mask) {
-        self.on_runs(mask, |run, mask| {
+        self.on_runs(kernels, mask, |run, mask| {
             kernels.select_between(run.packed, run.width, run.rows, low, high, mask);
         });
     }
 
     /// Keeps the rows of `mask` whose code's bit is set.
     pub(crate) fn codes_in(&self, kernels: Kernels, bitmap: &[u64], mask: &mut Mask) {
-        self.on_runs(mask, |run, mask| {
+        self.on_runs(kernels, mask, |run, mask| {
             kernels.select_in(run.packed, run.width, run.rows, bitmap, mask);
         });
     }
 
     /// Keeps the rows of `mask` whose code lies in the stretch, and its bit is set.
     pub(crate) fn codes_in_bits(&self, kernels: Kernels, bits: CodeBits<'_>, mask: &mut Mask) {
-        self.on_runs(mask, |run, mask| {
+        self.on_runs(kernels, mask, |run, mask| {
             kernels.select_in_bits(run.packed, run.width, run.rows, bits, mask);
         });
     }
 
     /// Narrows `mask` run by run; `narrow` sees each run's rows from 0 on.
-    fn on_runs(&self, mask: &mut Mask, mut narrow: impl FnMut(&Run<'_>, &mut Mask)) {
+    fn on_runs(
+        &self,
+        kernels: Kernels,
+        mask: &mut Mask,
+        mut narrow: impl FnMut(&Run<'_>, &mut Mask),
+    ) {
         match self.payload {
             Payload::Packed(run) => narrow(&run, mask),
             Payload::MiniBlocks(minis) => {
@@ -159,20 +216,72 @@ impl BlockData<'_> {
                     }
                 }
             }
-            Payload::Differences(..) | Payload::Wide(_) | Payload::Strings(_) => {
+            Payload::Runs(runs) => {
+                // The codes of runs are a block of codes, each of which stands for all rows of its run.
+                let (rows, width, packed) = runs.codes();
+                let mut selected = Mask::first(rows);
+                let codes = Run {
+                    first_row: 0,
+                    rows,
+                    width,
+                    packed,
+                };
+                narrow(&codes, &mut selected);
+                mask.and(&runs.expand(kernels, &selected));
+            }
+            Payload::Patched(_)
+            | Payload::Compressed(_)
+            | Payload::Differences(..)
+            | Payload::Wide(_)
+            | Payload::Strings(_) => {
                 debug_assert!(false, "only codes are filtered as codes");
                 *mask = Mask::none();
             }
         }
     }
 
-    /// Unpacks every code (differences: every ordinal) and returns the slice filled. NULL rows
-    /// hold code 0; with differences or a bitmap anything.
+    /// The ordinal of row `row`, which is not NULL, in a block that is read as a whole.
+    pub(crate) fn ordinal(&self, row: usize) -> Result<u64, FormatError> {
+        match self.payload {
+            Payload::Runs(runs) => Ok(runs.code(row).wrapping_add(self.base)),
+            Payload::Patched(patched) => Ok(patched.ordinal(row)),
+            Payload::Compressed(compressed) => compressed.ordinal(row),
+            Payload::Packed(_)
+            | Payload::MiniBlocks(_)
+            | Payload::Differences(..)
+            | Payload::Wide(_)
+            | Payload::Strings(_) => Err(FormatError::corrupt(
+                "a block",
+                "it is not what its chunk's encoding says",
+            )),
+        }
+    }
+
+    /// The runs of codes of one base, in order; `false`, and none, where a block has no such codes.
+    pub(crate) fn for_each_run(&self, mut visit: impl FnMut(Run<'_>)) -> bool {
+        match self.payload {
+            Payload::Packed(run) => visit(run),
+            Payload::MiniBlocks(minis) => minis.runs().for_each(visit),
+            Payload::Runs(_)
+            | Payload::Patched(_)
+            | Payload::Compressed(_)
+            | Payload::Differences(..)
+            | Payload::Wide(_)
+            | Payload::Strings(_) => return false,
+        }
+        true
+    }
+
+    /// Unpacks every code (every ordinal, where filters are not evaluated on codes) and returns the slice filled. NULL
+    /// rows hold code 0; with differences or a bitmap anything.
+    ///
+    /// # Errors
+    /// [`FormatError::Corrupt`] where a compressed block cannot be decompressed.
     pub(crate) fn unpack<'o>(
         &self,
         kernels: Kernels,
         out: &'o mut [u64; BLOCK_LEN],
-    ) -> &'o mut [u64] {
+    ) -> Result<&'o mut [u64], FormatError> {
         let out = &mut out[..self.rows];
         match self.payload {
             Payload::Packed(run) => kernels.unpack_u64(run.packed, run.width, out),
@@ -186,11 +295,14 @@ impl BlockData<'_> {
                 kernels.unpack_u64(run.packed, run.width, out);
                 frame.decode(self.null_codes, out);
             }
+            Payload::Runs(runs) => runs.unpack(kernels, out),
+            Payload::Patched(patched) => patched.unpack(kernels, out),
+            Payload::Compressed(compressed) => compressed.unpack(kernels, out)?,
             Payload::Wide(_) | Payload::Strings(_) => {
                 debug_assert!(false, "only codes are unpacked");
                 out.fill(0);
             }
         }
-        out
+        Ok(out)
     }
 }

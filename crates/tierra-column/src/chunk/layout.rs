@@ -53,7 +53,7 @@ use crate::bits::{BLOCK_LEN, MAX_WIDTH, PAD_BYTES, max_code, packed_bytes};
 use crate::block::Summary;
 use crate::bytes::{LINE_BYTES, array, lines, read_u32, read_u64};
 use crate::encoding::format::{BaseOf, Kind, Nulls};
-use crate::encoding::{Encoding, delta, dynamic, frame_of_reference, plain_wide, validity};
+use crate::encoding::{Encoding, delta, fastpfor, frame_of_reference, plain_wide, rle, validity};
 use crate::error::FormatError;
 use crate::limits::{CHUNK_ROWS, SKETCHED_ROWS};
 use crate::logical_type::LogicalType;
@@ -208,7 +208,16 @@ impl Descriptor {
             (Kind::Packed, BaseOf::Chunk) => packed_bytes(BLOCK_LEN, self.width),
             (Kind::Wide, _) => plain_wide::WIDE_BYTES * BLOCK_LEN,
             (Kind::Packed, BaseOf::Block)
-            | (Kind::MiniBlocks | Kind::Differences | Kind::Strings, _) => return None,
+            | (
+                Kind::MiniBlocks(_)
+                | Kind::Runs
+                | Kind::Patched
+                | Kind::Lz4
+                | Kind::Snappy
+                | Kind::Differences
+                | Kind::Strings,
+                _,
+            ) => return None,
         };
         Some(self.bitmap_bytes() + values)
     }
@@ -226,7 +235,10 @@ impl Descriptor {
         let packed = packed_bytes(rows, width);
         let (values, more) = match self.kind {
             Kind::Packed => (packed, false),
-            Kind::MiniBlocks => (dynamic::HEADER_BYTES, true),
+            Kind::MiniBlocks(len) => (len.header_bytes(), true),
+            Kind::Runs => (rle::HEADER_BYTES, true),
+            Kind::Patched => (fastpfor::HEADER_BYTES, true),
+            Kind::Lz4 | Kind::Snappy => (packed, width == 0),
             Kind::Differences => (delta::HEADER_BYTES + packed, false),
             Kind::Wide => (plain_wide::WIDE_BYTES * rows, false),
             Kind::Strings => (lines(packed), true),
@@ -402,6 +414,10 @@ impl Descriptor {
             if entry.width > MAX_WIDTH {
                 return Err(corrupt("its codes are wider than 64 bits"));
             }
+            let is_compressed = matches!(self.kind, Kind::Lz4 | Kind::Snappy);
+            if is_compressed && ![0, self.ty.natural_width()].contains(&entry.width) {
+                return Err(corrupt("its values have another width than their type"));
+            }
             let (least, more) = self.block_bytes(rows, entry.width);
             if len < least || (len > least && !more) {
                 return Err(corrupt("its length does not fit its rows and width"));
@@ -445,16 +461,28 @@ impl Descriptor {
     /// Whether filters are evaluated on codes of one base per block.
     pub(crate) fn has_codes(&self) -> bool {
         match self.kind {
-            Kind::Packed | Kind::MiniBlocks => true,
-            Kind::Differences | Kind::Wide | Kind::Strings => false,
+            Kind::Packed | Kind::MiniBlocks(_) | Kind::Runs => true,
+            Kind::Patched
+            | Kind::Lz4
+            | Kind::Snappy
+            | Kind::Differences
+            | Kind::Wide
+            | Kind::Strings => false,
         }
     }
 
     fn code_limit(&self, entry: &BlockEntry) -> u64 {
         match self.kind {
             // They have widths of their own.
-            Kind::MiniBlocks => u64::MAX,
-            Kind::Packed | Kind::Differences | Kind::Wide | Kind::Strings => max_code(entry.width),
+            Kind::MiniBlocks(_) => u64::MAX,
+            Kind::Packed
+            | Kind::Runs
+            | Kind::Patched
+            | Kind::Lz4
+            | Kind::Snappy
+            | Kind::Differences
+            | Kind::Wide
+            | Kind::Strings => max_code(entry.width),
         }
     }
 }

@@ -8,6 +8,8 @@
 //! frame of reference entry > code
 //! dynamic            entry > widths > code
 //! delta              entry > the block up to the row
+//! fastpfor, rle      entry > the block
+//! lz4, snappy        entry > the block
 //! plain strings      entry > [validity] > ends > text
 //! ```
 //!
@@ -204,6 +206,8 @@ enum RareState {
     Widths,
     /// Header and codes up to the row.
     Differences,
+    /// All of a block.
+    Block,
     /// The validity bit before strings.
     StringValidity,
     /// Where a string ends, and the one before it.
@@ -302,7 +306,10 @@ impl<'a> CellReader<'_, 'a> {
         let entry = BlockEntry::read(entry);
         let (block, row) = (self.chunk.block_and_beyond(&entry), self.row_in_block());
         let (inner, bytes) = match self.chunk.descriptor.kind {
-            Kind::MiniBlocks => (RareState::Widths, &block[..1]),
+            Kind::MiniBlocks(_) => (RareState::Widths, &block[..1]),
+            Kind::Runs | Kind::Patched | Kind::Lz4 | Kind::Snappy => {
+                (RareState::Block, &block[..entry.len_bytes as usize])
+            }
             Kind::Differences => {
                 let codes = packed_bytes(row + 1, entry.width);
                 (RareState::Differences, &block[..HEADER_BYTES + codes])
@@ -332,7 +339,7 @@ impl<'a> CellReader<'_, 'a> {
             RareState::StringValidity if is_valid() => return self.ends(),
             RareState::ValueValidity | RareState::StringValidity => return Break(Ok(Cell::Null)),
             RareState::Wide => return Break(Ok(Cell::Wide(plain_wide::read_wide(bytes, 0)))),
-            RareState::Widths | RareState::Differences | RareState::Ends => {}
+            RareState::Widths | RareState::Differences | RareState::Block | RareState::Ends => {}
         }
         let data = match self.chunk.block(block) {
             Ok(data) => data,
@@ -349,6 +356,15 @@ impl<'a> CellReader<'_, 'a> {
                 let kernels = Kernels::best();
                 let value = frame.value(kernels, run.packed, run.width, row, data.null_codes);
                 Break(Ok(value.map_or(Cell::Null, Cell::Ordinal)))
+            }
+            Payload::Runs(_) | Payload::Patched(_) | Payload::Compressed(_) => {
+                if data.is_null(row) {
+                    return Break(Ok(Cell::Null));
+                }
+                match data.ordinal(row) {
+                    Ok(ordinal) => Break(Ok(Cell::Ordinal(ordinal))),
+                    Err(error) => failed(error),
+                }
             }
             Payload::Strings(strings) => match strings.get(row) {
                 Ok(text) => {
@@ -372,6 +388,9 @@ impl<'a> CellReader<'_, 'a> {
                 }
                 Payload::Packed(_)
                 | Payload::MiniBlocks(_)
+                | Payload::Runs(_)
+                | Payload::Patched(_)
+                | Payload::Compressed(_)
                 | Payload::Differences(..)
                 | Payload::Wide(_) => self.unexpected_kind(),
             },

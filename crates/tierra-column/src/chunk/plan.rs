@@ -26,6 +26,8 @@ pub struct ChunkPlan {
     entries: Vec<BlockEntry>,
     sketch: Option<DistinctSketch>,
     source: Source,
+    /// Blocks that planning had to encode.
+    encoded: Vec<u8>,
 }
 
 impl ChunkPlan {
@@ -153,6 +155,7 @@ impl ChunkPlan {
             entries,
             sketch,
             source,
+            encoded: plan.encoded,
         }
     }
 
@@ -181,7 +184,7 @@ impl ChunkPlan {
         let (head, data) = out.split_at_mut(self.descriptor.data_offset as usize);
         let (descriptor, directory) = head.split_at_mut(DESCRIPTOR_BYTES);
         let write = self.descriptor.encoding.format().write;
-        let mut writer = Writer::new(&self.source);
+        let mut writer = Writer::new(&self.source, &self.encoded);
         directory.fill(0);
         let mut end = 0;
         for (block, entry) in self.entries.iter().enumerate() {

@@ -32,7 +32,7 @@ impl ChunkPlan {
                     "it is not packed",
                 ));
             };
-            for &stored in data.unpack(scratch.kernels, &mut scratch.codes).iter() {
+            for &stored in data.unpack(scratch.kernels, &mut scratch.codes)?.iter() {
                 if stored < data.null_codes {
                     codes.push(NULL_CODE);
                     continue;

@@ -72,11 +72,11 @@ impl Chunk<'_> {
                 Test::Everything => {}
                 Test::Values(resolved) => values(&data, resolved, mask, scratch)?,
                 test if self.descriptor.has_codes() => {
-                    stats.decoded = codes(&data, test, mask, scratch);
+                    stats.decoded = codes(&data, test, mask, scratch)?;
                 }
                 test => {
                     stats.decoded = true;
-                    ordinals(&data, test, mask, scratch);
+                    ordinals(&data, test, mask, scratch)?;
                 }
             }
         }
@@ -88,8 +88,13 @@ impl Chunk<'_> {
 }
 
 /// On codes; returns whether they had to be unpacked after all.
-fn codes(data: &BlockData<'_>, test: &Test, mask: &mut Mask, scratch: &mut Scratch) -> bool {
-    match test {
+fn codes(
+    data: &BlockData<'_>,
+    test: &Test,
+    mask: &mut Mask,
+    scratch: &mut Scratch,
+) -> Result<bool, FormatError> {
+    Ok(match test {
         Test::Ranges(ranges) => {
             code_ranges(data, ranges, scratch.kernels, mask);
             false
@@ -101,11 +106,11 @@ fn codes(data: &BlockData<'_>, test: &Test, mask: &mut Mask, scratch: &mut Scrat
         } => {
             let ValueSet::Ordinals(set) = &**values else {
                 debug_assert!(false, "binding keeps other sets out");
-                return false;
+                return Ok(false);
             };
             let bitmap = bitmap.as_deref().or(set.bitmap());
             let mut members = *mask;
-            let decoded = code_set(data, set, bitmap, &mut members, scratch);
+            let decoded = code_set(data, set, bitmap, &mut members, scratch)?;
             if *negated {
                 mask.and_not(&members);
             } else {
@@ -114,7 +119,7 @@ fn codes(data: &BlockData<'_>, test: &Test, mask: &mut Mask, scratch: &mut Scrat
             decoded
         }
         _ => false,
-    }
+    })
 }
 
 fn code_ranges(data: &BlockData<'_>, ranges: &[(u64, u64)], kernels: Kernels, mask: &mut Mask) {
@@ -147,7 +152,7 @@ fn code_set(
     bitmap: Option<&Bitmap>,
     mask: &mut Mask,
     scratch: &mut Scratch,
-) -> bool {
+) -> Result<bool, FormatError> {
     let kernels = scratch.kernels;
     let (min, max) = (data.entry.min, data.entry.max);
     if let Some(within) = set.few_within(min, max, MEMBERS_COMPARED) {
@@ -159,7 +164,7 @@ fn code_set(
             data.codes_between(kernels, code, code, &mut equal);
             mask.or(&equal);
         }
-        return false;
+        return Ok(false);
     }
     // With NULLs and a least value of 0 the base wraps around.
     let codes = (data.base <= min).then(|| max - data.base);
@@ -167,7 +172,7 @@ fn code_set(
         Some(_) => WINDOW_CODES_IN_REGISTERS,
         None => WINDOW_CODES,
     };
-    match (bitmap, codes) {
+    Ok(match (bitmap, codes) {
         (_, Some(last)) if last < window_codes => {
             set.window(data.base, last as usize + 1, &mut scratch.window);
             data.codes_in(kernels, &scratch.window, mask);
@@ -181,17 +186,22 @@ fn code_set(
             false
         }
         (None, _) => {
-            let codes = data.unpack(kernels, &mut scratch.codes);
+            let codes = data.unpack(kernels, &mut scratch.codes)?;
             set.retain_members(kernels, codes, data.base, mask);
             true
         }
-    }
+    })
 }
 
 /// On decoded ordinals.
-fn ordinals(data: &BlockData<'_>, test: &Test, mask: &mut Mask, scratch: &mut Scratch) {
+fn ordinals(
+    data: &BlockData<'_>,
+    test: &Test,
+    mask: &mut Mask,
+    scratch: &mut Scratch,
+) -> Result<(), FormatError> {
     let kernels = scratch.kernels;
-    let values = data.unpack(kernels, &mut scratch.codes);
+    let values = data.unpack(kernels, &mut scratch.codes)?;
     match test {
         Test::Ranges(ranges) => {
             let among = *mask;
@@ -218,6 +228,7 @@ fn ordinals(data: &BlockData<'_>, test: &Test, mask: &mut Mask, scratch: &mut Sc
         }
         _ => debug_assert!(false, "decoded ordinals meet ranges and sets only"),
     }
+    Ok(())
 }
 
 /// Strings and wide DECIMALs, compared where they lie.
@@ -259,7 +270,12 @@ fn values(
             });
             outcome?;
         }
-        Payload::Packed(_) | Payload::MiniBlocks(_) | Payload::Differences(..) => {
+        Payload::Packed(_)
+        | Payload::MiniBlocks(_)
+        | Payload::Runs(_)
+        | Payload::Patched(_)
+        | Payload::Compressed(_)
+        | Payload::Differences(..) => {
             debug_assert!(false, "binding turns everything else into codes");
         }
     }

@@ -21,6 +21,7 @@ use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {
     name: "delta",
+    aliases: &["delta-bp"],
     blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Differences),
     nulls: Nulls::Code,
     base_of: BaseOf::Chunk,

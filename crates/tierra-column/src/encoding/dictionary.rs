@@ -29,6 +29,7 @@ const SAMPLED_PER_ORDINAL: usize = 16;
 
 pub(crate) const FORMAT: Format = Format {
     name: "dictionary",
+    aliases: &[],
     blocks: |physical| match physical {
         Physical::Ordinal | Physical::Bytes => Some(Kind::Packed),
         Physical::Wide => None,

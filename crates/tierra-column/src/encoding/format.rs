@@ -3,6 +3,7 @@
 use crate::bits::{BLOCK_LEN, Kernels};
 use crate::block::{OrdinalBlock, Summary};
 use crate::encoding::EncodeError;
+use crate::encoding::mini_len::MiniLen;
 use crate::encoding::source::Source;
 use crate::encoding::values::{Sample, Values};
 use crate::logical_type::Physical;
@@ -12,6 +13,8 @@ use crate::logical_type::Physical;
 pub(crate) struct Format {
     /// Its name in DDL and in messages.
     pub(crate) name: &'static str,
+    /// Other names that DDL takes for it.
+    pub(crate) aliases: &'static [&'static str],
     /// What the blocks of a chunk are; `None` where the encoding does not exist for the type.
     pub(crate) blocks: fn(Physical) -> Option<Kind>,
     /// How NULLs are stored.
@@ -36,7 +39,15 @@ pub(crate) enum Kind {
     /// Codes of one width.
     Packed,
     /// Codes with a width per mini-block.
-    MiniBlocks,
+    MiniBlocks(MiniLen),
+    /// Runs of equal codes.
+    Runs,
+    /// Codes whose high bits may lie apart.
+    Patched,
+    /// Values compressed as bytes, by LZ4.
+    Lz4,
+    /// By Snappy.
+    Snappy,
     /// Differences.
     Differences,
     /// 16 bytes each.
@@ -69,6 +80,8 @@ pub(crate) struct Plan {
     pub(crate) base: u64,
     pub(crate) width: u8,
     pub(crate) blocks: Vec<BlockPlan>,
+    /// The blocks one after the other, without validity bitmaps, where planning had to encode them.
+    pub(crate) encoded: Vec<u8>,
 }
 
 /// A block to come.
@@ -86,6 +99,7 @@ impl Plan {
             base: 0,
             width: 0,
             blocks,
+            encoded: Vec::new(),
         }
     }
 }
@@ -96,6 +110,8 @@ pub(crate) struct Writer<'s> {
     pub(crate) kernels: Kernels,
     pub(crate) block: OrdinalBlock,
     pub(crate) codes: Box<[u64; BLOCK_LEN]>,
+    /// Blocks that planning has encoded and that are not written yet.
+    pub(crate) encoded: &'s [u8],
 }
 
 /// A planned block.
@@ -111,12 +127,13 @@ pub(crate) struct Target {
 }
 
 impl<'s> Writer<'s> {
-    pub(crate) fn new(source: &'s Source) -> Writer<'s> {
+    pub(crate) fn new(source: &'s Source, encoded: &'s [u8]) -> Writer<'s> {
         Writer {
             source,
             kernels: Kernels::best(),
             block: OrdinalBlock::new(),
             codes: Box::new([0; BLOCK_LEN]),
+            encoded,
         }
     }
 

@@ -18,6 +18,7 @@ use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {
     name: "for",
+    aliases: &["frame-of-reference", "for-bp"],
     blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Packed),
     nulls: Nulls::Code,
     base_of: BaseOf::Block,

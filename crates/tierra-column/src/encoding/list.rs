@@ -15,17 +15,38 @@ pub enum Encoding {
     Delta,
     /// Codes of the column's dictionary.
     Dictionary,
+    /// A width for each mini-block of 128 values.
+    Dynamic128,
+    /// A width for each mini-block of 128 values, and exceptions apart. Filters decode it.
+    FastPfor,
+    /// Runs of equal values.
+    Rle,
+    /// Bytes compressed by LZ4. Every read decompresses it, as it does with those that follow.
+    Lz4,
+    /// LZ4 for speed.
+    Lz4Fast,
+    /// LZ4 for size.
+    Lz4High,
+    /// Bytes compressed by Snappy.
+    Snappy,
 }
 
 impl Encoding {
     /// Every encoding, in the order of their tags. One that is not here cannot be opened, parsed or chosen.
-    pub const ALL: [Encoding; 6] = [
+    pub const ALL: [Encoding; 13] = [
         Encoding::Plain,
         Encoding::Static,
         Encoding::Dynamic,
         Encoding::FrameOfReference,
         Encoding::Delta,
         Encoding::Dictionary,
+        Encoding::Dynamic128,
+        Encoding::FastPfor,
+        Encoding::Rle,
+        Encoding::Lz4,
+        Encoding::Lz4Fast,
+        Encoding::Lz4High,
+        Encoding::Snappy,
     ];
 
     /// The number that it is stored as.

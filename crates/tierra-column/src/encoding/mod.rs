@@ -9,7 +9,10 @@
 //! | [`plain`]           | 0         | the type's own | a line (with NULLs two)                |
 //! | [`static_packing`]  | per chunk | per chunk      | a line                                 |
 //! | [`frame_of_reference`] | per block | per block   | a line and the block's directory entry |
-//! | [`dynamic`]         | per block | per mini-block | the same and the block's width bytes   |
+//! | [`dynamic`], [`dynamic128`] | per block | per mini-block | the same and the block's width bytes |
+//! | [`fastpfor`]        | per block | per mini-block | that and its exceptions                |
+//! | [`rle`]             | per block | per block      | a search among the ends of runs        |
+//! | [`lz4`], [`snappy`] | 0         | the type's own | its block                              |
 //! | [`delta`]           | per block | per block      | its block up to there                  |
 //! | [`dictionary`]      | 0         | per chunk      | a line and the dictionary's            |
 //!
@@ -20,20 +23,30 @@
 //! `Encoding::format`. Its blocks are of a [`Kind`](format::Kind) that there is, or of a new one: then the compiler names
 //! every place that reads blocks.
 
+pub(crate) mod compressed;
 pub(crate) mod delta;
 pub(crate) mod dictionary;
 mod distinct;
-pub(crate) mod dynamic;
+mod dynamic;
+mod dynamic128;
+mod encoded;
 mod error;
 pub(crate) mod estimate;
+pub(crate) mod fastpfor;
 pub(crate) mod format;
 pub(crate) mod frame_of_reference;
+mod integers;
 mod list;
+mod lz4;
+pub(crate) mod mini_blocks;
+pub(crate) mod mini_len;
 mod packed;
 pub(crate) mod plain;
 pub(crate) mod plain_strings;
 pub(crate) mod plain_wide;
+pub(crate) mod rle;
 pub(crate) mod sketched;
+mod snappy;
 pub(crate) mod source;
 mod static_packing;
 pub(crate) mod validity;
@@ -58,6 +71,13 @@ impl Encoding {
             Encoding::FrameOfReference => frame_of_reference::FORMAT,
             Encoding::Delta => delta::FORMAT,
             Encoding::Dictionary => dictionary::FORMAT,
+            Encoding::Dynamic128 => dynamic128::FORMAT,
+            Encoding::FastPfor => fastpfor::FORMAT,
+            Encoding::Rle => rle::FORMAT,
+            Encoding::Lz4 => lz4::FORMAT,
+            Encoding::Lz4Fast => lz4::FAST,
+            Encoding::Lz4High => lz4::HIGH,
+            Encoding::Snappy => snappy::FORMAT,
         }
     }
 
@@ -103,7 +123,11 @@ impl FromStr for Encoding {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Encoding::ALL
             .into_iter()
-            .find(|encoding| encoding.name().eq_ignore_ascii_case(text))
+            .find(|encoding| {
+                let Format { name, aliases, .. } = encoding.format();
+                let mut names = std::iter::once(&name).chain(aliases);
+                names.any(|name| name.eq_ignore_ascii_case(text))
+            })
             .ok_or_else(|| ParseEncodingError { text: text.into() })
     }
 }
@@ -111,6 +135,17 @@ impl FromStr for Encoding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_name_is_of_one_encoding() {
+        let all = Encoding::ALL.map(|it| (it, it.format()));
+        for (encoding, Format { name, aliases, .. }) in all {
+            for name in std::iter::once(&name).chain(aliases) {
+                assert_eq!(name.parse(), Ok(encoding));
+            }
+        }
+        assert_eq!("BP128".parse(), Ok(Encoding::Dynamic128));
+    }
 
     #[test]
     fn names_and_tags_are_read_back() {
@@ -121,7 +156,8 @@ mod tests {
         }
         assert_eq!(Encoding::of_tag(Encoding::ALL.len() as u8), None);
         let error = "zip".parse::<Encoding>().unwrap_err().to_string();
-        let expected = "plain, static, dynamic, for, delta or dictionary";
+        let expected = "plain, static, dynamic, for, delta, dictionary, dynamic128, fastpfor, rle, lz4, \
+                        lz4-fast, lz4-hc or snappy";
         assert_eq!(
             error,
             format!("unknown encoding \"zip\": expected {expected}")

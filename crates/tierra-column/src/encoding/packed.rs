@@ -11,6 +11,7 @@ pub(crate) fn plan(values: &Values, base: u64, width: u8) -> Plan {
         base,
         width,
         blocks: (0..values.blocks()).map(block).collect(),
+        encoded: Vec::new(),
     }
 }
 
@@ -24,6 +25,11 @@ pub(crate) fn block(values: &Values, block: usize, width: u8) -> BlockPlan {
 }
 
 pub(crate) fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
-    let kernels = writer.kernels;
-    kernels.pack(writer.codes(target), target.width, out);
+    let (kernels, width) = (writer.kernels, target.width);
+    match writer.source.integers(target.block) {
+        Some(integers) if integers.have_codes(width) => {
+            integers.pack(kernels, target.base, width, out);
+        }
+        _ => kernels.pack(writer.codes(target), width, out),
+    }
 }

@@ -20,6 +20,7 @@ use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {
     name: "plain",
+    aliases: &[],
     blocks: |physical| Some(blocks(physical)),
     nulls: Nulls::Bitmap,
     base_of: BaseOf::Chunk,
@@ -59,6 +60,12 @@ pub(crate) fn plan(values: &Values) -> Result<Plan, EncodeError> {
 fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
     match writer.source.arrays().ty.physical() {
         Physical::Ordinal => {
+            if target.bitmap_bytes == 0
+                && let Some(integers) = writer.source.integers(target.block)
+            {
+                integers.pack(writer.kernels, target.base, target.width, out);
+                return;
+            }
             let (bitmap, rest) = out.split_at_mut(target.bitmap_bytes);
             writer.source.fill(target.block, &mut writer.block);
             validity::write(&writer.block, bitmap);

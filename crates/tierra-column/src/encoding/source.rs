@@ -4,6 +4,7 @@
 //! have any lengths: blocks straddle them.
 
 use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
 };
@@ -11,6 +12,7 @@ use arrow::datatypes::{
 use crate::bits::{BLOCK_LEN, Kernels, Mask};
 use crate::block::OrdinalBlock;
 use crate::encoding::EncodeError;
+use crate::encoding::integers::Integers;
 use crate::limits::{CHUNK_ROWS, NULL_CODE};
 use crate::logical_type::{LogicalType, Physical};
 use crate::ordinal::OrdinalType;
@@ -121,6 +123,39 @@ impl Arrays {
         });
     }
 
+    /// A block's integers, if it lies in one array of them and has no NULL.
+    fn integers(&self, block: usize) -> Option<Integers<'_>> {
+        let first = block * BLOCK_LEN;
+        let rows = self.rows.min(first + BLOCK_LEN) - first;
+        let at = self.starts.partition_point(|&start| start <= first);
+        let at = at.checked_sub(1)?;
+        let (array, from) = (&self.arrays[at], first - self.starts[at]);
+        let end = from + rows;
+        let has_nulls = |nulls: &NullBuffer| nulls.slice(from, rows).null_count() > 0;
+        if end > array.len() || array.nulls().is_some_and(has_nulls) {
+            return None;
+        }
+        Some(match self.ty {
+            LogicalType::Integer => {
+                Integers::Narrow(&array.as_primitive::<Int32Type>().values()[from..end])
+            }
+            LogicalType::Date => {
+                Integers::Narrow(&array.as_primitive::<Date32Type>().values()[from..end])
+            }
+            LogicalType::BigInt => {
+                Integers::Wide(&array.as_primitive::<Int64Type>().values()[from..end])
+            }
+            LogicalType::Timestamp => {
+                let array = array.as_primitive::<TimestampMicrosecondType>();
+                Integers::Wide(&array.values()[from..end])
+            }
+            LogicalType::Boolean
+            | LogicalType::Double
+            | LogicalType::Decimal { .. }
+            | LogicalType::Varchar => return None,
+        })
+    }
+
     #[inline(always)]
     fn fill(&self, block: usize, out: &mut OrdinalBlock) {
         out.nulls = Mask::none();
@@ -191,6 +226,14 @@ impl Source {
         match self {
             Source::Arrays(arrays) => arrays,
             Source::Codes(_) => unreachable!("codes become dictionary chunks"),
+        }
+    }
+
+    /// A block's integers where they lie, if it has nothing else.
+    pub(crate) fn integers(&self, block: usize) -> Option<Integers<'_>> {
+        match self {
+            Source::Arrays(arrays) => arrays.integers(block),
+            Source::Codes(_) => None,
         }
     }
 

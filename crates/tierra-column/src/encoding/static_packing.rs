@@ -18,6 +18,7 @@ use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {
     name: "static",
+    aliases: &["static-bp"],
     blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Packed),
     nulls: Nulls::Code,
     base_of: BaseOf::Chunk,

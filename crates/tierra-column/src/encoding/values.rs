@@ -65,6 +65,9 @@ fn summarise(source: &Source) -> Vec<Summary> {
     let mut block = OrdinalBlock::new();
     (0..source.rows().div_ceil(BLOCK_LEN))
         .map(|b| {
+            if let Some(integers) = source.integers(b) {
+                return integers.summary(kernels);
+            }
             source.fill(b, &mut block);
             block.summary(kernels)
         })

@@ -6,6 +6,7 @@
 
 mod strings;
 
+use std::iter::repeat_n;
 use std::mem;
 use std::sync::Arc;
 
@@ -23,10 +24,11 @@ use crate::chunk::block_data::{BlockData, Payload};
 use crate::chunk::{Chunk, Scratch};
 use crate::dictionary::{Dictionary, Values};
 use crate::encoding::EncodeError;
+use crate::encoding::compressed::Compressed;
 use crate::encoding::plain_wide;
 use crate::error::FormatError;
 use crate::logical_type::{LogicalType, Physical};
-use crate::ordinal::OrdinalType;
+use crate::ordinal::{self, OrdinalType};
 use crate::value::Cell;
 use strings::StringColumn;
 
@@ -136,8 +138,11 @@ impl ColumnReader {
                 }
             }
             (column, _) => {
-                let codes = selected_codes(&data, &mask, count, scratch);
-                column.extend(self.ty, codes, data.base);
+                if count < data.rows || !column.append_all(&data, scratch.kernels)? {
+                    let kernels = scratch.kernels;
+                    let codes = selected_codes(&data, &mask, count, scratch)?;
+                    kernels.compiled(|| column.extend(self.ty, codes, data.base));
+                }
             }
         }
         self.append_validity(&data, &mask, count, scratch.kernels);
@@ -300,6 +305,65 @@ impl Column {
         }
     }
 
+    /// Appends all rows of a block whose codes are one sum away from the column's integers; `false` if they are not.
+    fn append_all(&mut self, data: &BlockData<'_>, kernels: Kernels) -> Result<bool, FormatError> {
+        match (self, data.payload) {
+            (
+                column @ (Column::Integer(_) | Column::BigInt(_)),
+                Payload::Compressed(compressed),
+            ) => column.append_compressed(data, compressed, kernels),
+            (column, _) => Ok(column.append_runs(data, kernels)),
+        }
+    }
+
+    #[inline(never)]
+    fn append_compressed(
+        &mut self,
+        data: &BlockData<'_>,
+        compressed: Compressed<'_>,
+        kernels: Kernels,
+    ) -> Result<bool, FormatError> {
+        let mut plain = Compressed::PLACE;
+        let packed = compressed.decompress(&mut plain)?;
+        Ok(self.append_runs(&data.packed(compressed.width(), packed), kernels))
+    }
+
+    fn append_runs(&mut self, data: &BlockData<'_>, kernels: Kernels) -> bool {
+        // A value is its ordinal with another sign, and so is the base: `value = code + plus`.
+        match (self, data.payload) {
+            (Column::Integer(values), Payload::Runs(runs)) => {
+                let plus = ordinal::to_i32(data.base);
+                runs.for_each_code(kernels, |rows, code| {
+                    values.extend(repeat_n(plus.wrapping_add(code as i32), rows));
+                });
+                true
+            }
+            (Column::BigInt(values), Payload::Runs(runs)) => {
+                let plus = ordinal::to_i64(data.base);
+                runs.for_each_code(kernels, |rows, code| {
+                    values.extend(repeat_n(plus.wrapping_add(code as i64), rows));
+                });
+                true
+            }
+            (Column::Integer(values), _) => {
+                let plus = ordinal::to_i32(data.base);
+                data.for_each_run(|run| {
+                    kernels.append_i32(run.packed, run.width, run.rows, plus, values);
+                })
+            }
+            (Column::BigInt(values), _) => {
+                let plus = ordinal::to_i64(data.base);
+                data.for_each_run(|run| {
+                    kernels.append_i64(run.packed, run.width, run.rows, plus, values);
+                })
+            }
+            (
+                Column::Boolean(_) | Column::Double(_) | Column::Decimal(_) | Column::Strings(_),
+                _,
+            ) => false,
+        }
+    }
+
     /// Appends `code + base` for every code.
     fn extend(&mut self, ty: LogicalType, codes: Codes<'_>, base: u64) {
         match self {
@@ -344,16 +408,16 @@ fn extend<T: OrdinalType>(values: &mut Vec<T::Native>, codes: Codes<'_>, base: u
     }
 }
 
-/// The selected codes of a block (of differences: its ordinals).
+/// The selected codes of a block (its ordinals, where filters are not evaluated on codes).
 fn selected_codes<'s>(
     data: &BlockData<'_>,
     mask: &Mask,
     count: usize,
     scratch: &'s mut Scratch,
-) -> Codes<'s> {
+) -> Result<Codes<'s>, FormatError> {
     let kernels = scratch.kernels;
     let all = count == data.rows;
-    match data.payload {
+    Ok(match data.payload {
         Payload::Packed(run) if run.width <= 32 => {
             let out = &mut scratch.narrow[..];
             if all {
@@ -375,17 +439,20 @@ fn selected_codes<'s>(
         }
         Payload::Packed(_)
         | Payload::MiniBlocks(_)
+        | Payload::Runs(_)
+        | Payload::Patched(_)
+        | Payload::Compressed(_)
         | Payload::Differences(..)
         | Payload::Wide(_)
         | Payload::Strings(_) => {
-            let codes = data.unpack(kernels, &mut scratch.codes);
+            let codes = data.unpack(kernels, &mut scratch.codes)?;
             if all {
-                return Codes::Wide(codes);
+                return Ok(Codes::Wide(codes));
             }
             kernels.compress_u64(codes, mask, &mut scratch.selected[..]);
             Codes::Wide(&scratch.selected[..count])
         }
-    }
+    })
 }
 
 /// Fills `scratch.narrow` with the selected dictionary codes of a block, 0 in place of NULL, each

@@ -28,6 +28,18 @@ fn numbers(nulls: bool) -> ArrayRef {
     )
 }
 
+/// Runs of rows, every fourth of them NULL if asked for.
+fn runs(nulls: bool) -> ArrayRef {
+    let value = |row: i32| (!nulls || row / 30 % 4 != 1).then(|| row / 30 % 7 * 1000);
+    Arc::new((0..300).map(value).collect::<Int32Array>())
+}
+
+/// Small values, and a large one now and then.
+fn outliers() -> ArrayRef {
+    let value = |row: i32| if row % 50 == 9 { row << 20 } else { row % 8 };
+    Arc::new((0..300).map(value).collect::<Int32Array>())
+}
+
 /// As many rows as a sketch takes, every tenth NULL.
 fn many() -> ArrayRef {
     let value = |row: i32| (row % 10 != 3).then(|| row * row % 777);
@@ -84,6 +96,20 @@ fn chunks_are_written_and_read_as_ever() {
             Encoding::FrameOfReference,
         ),
         ("delta", integer, numbers(false), Encoding::Delta),
+        (
+            "dynamic128-nulls",
+            integer,
+            numbers(true),
+            Encoding::Dynamic128,
+        ),
+        ("fastpfor", integer, outliers(), Encoding::FastPfor),
+        ("fastpfor-nulls", integer, numbers(true), Encoding::FastPfor),
+        ("rle", integer, runs(false), Encoding::Rle),
+        ("rle-nulls", integer, runs(true), Encoding::Rle),
+        ("lz4-nulls", integer, runs(true), Encoding::Lz4),
+        ("lz4-fast", integer, runs(false), Encoding::Lz4Fast),
+        ("lz4-hc", integer, runs(false), Encoding::Lz4High),
+        ("snappy", integer, runs(false), Encoding::Snappy),
         ("delta-nulls", integer, numbers(true), Encoding::Delta),
         (
             "dictionary-nulls",

@@ -64,6 +64,7 @@ fn a_cell_costs_the_lines_its_encoding_allows() {
         (Encoding::Static, 0),
         (Encoding::FrameOfReference, 1), // the directory entry
         (Encoding::Dynamic, 2),          // that and the widths
+        (Encoding::Dynamic128, 2),       // likewise
         (Encoding::Dictionary, 1),       // the dictionary's value
     ] {
         for nulls in [Nulls::No, Nulls::Some] {

@@ -189,6 +189,8 @@ fn values_over_all_ordinals_with_nulls_fall_back_to_plain() {
         Encoding::Static,
         Encoding::FrameOfReference,
         Encoding::Dynamic,
+        Encoding::Dynamic128,
+        Encoding::Rle,
     ] {
         assert_eq!(
             encode(ty, &column, Some(encoding)).encoding,

@@ -4,6 +4,8 @@
 mod access;
 #[cfg(feature = "sql")]
 mod cocktail;
+#[cfg(feature = "engine")]
+mod compress;
 mod crash;
 #[cfg(feature = "engine")]
 mod database;
@@ -94,6 +96,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &fig4::Fig4,
         #[cfg(feature = "sql")]
         &fig5::Fig5,
+        #[cfg(feature = "engine")]
+        &compress::Compress,
         &crash::Crash,
         #[cfg(feature = "engine")]
         &kill::Kill,

@@ -20,7 +20,7 @@ const fn needs(minutes: u32, memory_gib: u32, scratch_gib: u32) -> Needs {
 }
 
 /// By name: minutes, memory, scratch.
-const NEEDS: [(&str, Needs); 36] = [
+const NEEDS: [(&str, Needs); 37] = [
     ("ssb", needs(2, 4, 2)),
     ("ssb-10", needs(15, 16, 8)),
     ("tpch", needs(2, 4, 2)),
@@ -39,6 +39,7 @@ const NEEDS: [(&str, Needs); 36] = [
     ("fig3", needs(30, 8, 3)),
     ("fig4", needs(5, 6, 12)),
     ("fig5", needs(5, 6, 10)),
+    ("compress", needs(30, 3, 0)),
     ("crash", needs(45, 1, 0)),
     ("kill", needs(5, 1, 0)),
     ("faults", needs(2, 1, 0)),

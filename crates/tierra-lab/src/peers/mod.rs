@@ -2,6 +2,8 @@
 
 #[cfg(feature = "sql")]
 pub mod bitpacking;
+#[cfg(feature = "engine")]
+pub mod codecs;
 pub mod coroutines;
 #[cfg(feature = "sql")]
 pub mod datafusion;

@@ -10,13 +10,14 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-pub(super) use generic::{
-    Kernel, MinMax, SelectBetween, SelectIn, Sum, UnpackAll, UnpackFew, UnpackSelected,
-};
+pub(super) use generic::{Kernel, MinMax, SelectBetween, SelectIn, Sum, UnpackFew, UnpackSelected};
+
+use generic::{Target, UnpackAll};
+use std::slice;
 
 use super::{
     level::{Available, Level},
-    packing::Block,
+    packing::{self, Block, Unit},
 };
 
 /// Runs code that the compiler may vectorise for the level.
@@ -34,6 +35,37 @@ pub(super) fn compiled<R>(level: Available, work: impl FnOnce() -> R) -> R {
         Level::Sse42 => unsafe { x86_64::sse42::compiled(work) },
         _ => work(),
     }
+}
+
+/// Packs the low `width` bits of each `value - base` into a [`packing::place`].
+pub(super) fn pack<T: Unit>(level: Available, values: &[T], base: T, width: u8, out: &mut [u8]) {
+    debug_assert_eq!(out.len(), packing::packed_bytes(values.len(), width));
+    match level.level() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `level` proves that the CPU has the level's features; the place has the bytes of the codes.
+        Level::Avx512 if x86_64::avx512::can_pack::<T>(width) => unsafe {
+            x86_64::avx512::pack(values, base, width, out)
+        },
+        _ => packing::pack(values, base, width, out),
+    }
+}
+
+/// Unpacks every code, `plus` more, into as many places.
+pub(super) fn unpack<T: Target>(level: Available, block: Block<'_>, plus: T, out: &mut [T]) {
+    let (places, len) = (out.as_mut_ptr(), out.len());
+    // SAFETY: the places are those of the slice, and the kernel leaves none without a value.
+    let out = unsafe { slice::from_raw_parts_mut(places.cast(), len) };
+    on_codes(level, block, UnpackAll { out, plus });
+}
+
+/// Appends every code, `plus` more.
+pub(super) fn append<T: Target>(level: Available, block: Block<'_>, plus: T, out: &mut Vec<T>) {
+    let n = block.n();
+    out.reserve(n);
+    let places = &mut out.spare_capacity_mut()[..n];
+    on_codes(level, block, UnpackAll { out: places, plus });
+    // SAFETY: the kernel has written all places, of which there are as many as codes.
+    unsafe { out.set_len(out.len() + n) };
 }
 
 /// Runs a kernel on packed codes.

@@ -13,7 +13,7 @@ pub(in crate::bits) use {
     aggregate::{MinMax, Sum},
     gather::gather_unchecked,
     select::{SelectBetween, SelectIn},
-    unpack::{UnpackAll, UnpackFew, UnpackSelected},
+    unpack::{Target, UnpackAll, UnpackFew, UnpackSelected},
 };
 
 use crate::bits::{

@@ -6,28 +6,48 @@ use crate::bits::{
     mask::first_bits,
     vector::{Unpack, Vector},
 };
+use std::mem::MaybeUninit;
 
 /// What codes are unpacked to.
-pub(in crate::bits) trait Target: Copy + Default {
+pub(in crate::bits) trait Target: Copy {
+    /// Nothing more than the code.
+    const ZERO: Self;
+
     /// # Safety
     /// The CPU has the features of `V`, and `V::LANES` places at `out` are writable.
     unsafe fn store<V: Vector>(codes: V, out: *mut Self);
+
+    /// Stores `plus` more than the codes, which wraps around like the type.
+    ///
+    /// # Safety
+    /// As of [`Target::store`].
+    unsafe fn store_plus<V: Vector>(codes: V, plus: Self, out: *mut Self);
 }
 
-impl Target for u32 {
-    #[inline(always)]
-    unsafe fn store<V: Vector>(codes: V, out: *mut u32) {
-        // SAFETY: the caller's promise.
-        unsafe { codes.store_u32(out) }
-    }
-}
+macro_rules! target {
+    ($($ty:ty as $unsigned:ty: $store:ident, $store_plus:ident;)*) => {$(
+        impl Target for $ty {
+            const ZERO: $ty = 0;
 
-impl Target for u64 {
-    #[inline(always)]
-    unsafe fn store<V: Vector>(codes: V, out: *mut u64) {
-        // SAFETY: the caller's promise.
-        unsafe { codes.store_u64(out) }
-    }
+            #[inline(always)]
+            unsafe fn store<V: Vector>(codes: V, out: *mut $ty) {
+                // SAFETY: the caller's promise.
+                unsafe { codes.$store(out.cast::<$unsigned>()) }
+            }
+
+            #[inline(always)]
+            unsafe fn store_plus<V: Vector>(codes: V, plus: $ty, out: *mut $ty) {
+                // SAFETY: the caller's promise.
+                unsafe { codes.$store_plus(plus as $unsigned, out.cast::<$unsigned>()) }
+            }
+        }
+    )*};
+}
+target! {
+    u32 as u32: store_u32, store_u32_plus;
+    i32 as u32: store_u32, store_u32_plus;
+    u64 as u64: store_u64, store_u64_plus;
+    i64 as u64: store_u64, store_u64_plus;
 }
 
 /// Stores the first `out.len()` lanes.
@@ -36,15 +56,17 @@ impl Target for u64 {
 /// The CPU has the features of `V`; `out` is not longer than `V::LANES`.
 #[inline(always)]
 unsafe fn store_first<V: Vector, T: Target>(codes: V, out: &mut [T]) {
-    let mut lanes = [T::default(); 64];
+    let mut lanes = [T::ZERO; 64];
     // SAFETY: the CPU by the caller's promise; no register has more than 64 lanes.
     unsafe { T::store(codes, lanes.as_mut_ptr()) };
     out.copy_from_slice(&lanes[..out.len()]);
 }
 
-/// Unpacks every code; there are as many as places.
+/// Unpacks every code; there are as many as places. All of these are written.
 pub(in crate::bits) struct UnpackAll<'a, T> {
-    pub(in crate::bits) out: &'a mut [T],
+    pub(in crate::bits) out: &'a mut [MaybeUninit<T>],
+    /// Added to every code.
+    pub(in crate::bits) plus: T,
 }
 
 impl<T: Target> Kernel for UnpackAll<'_, T> {
@@ -57,11 +79,15 @@ impl<T: Target> Kernel for UnpackAll<'_, T> {
         let (words, rest) = self.out.split_at_mut(codes.full_words() * 64);
         for (group, out) in words.chunks_exact_mut(lanes).enumerate() {
             // SAFETY: the CPU by the caller's promise; as many codes exist as there are places.
-            unsafe { T::store(codes.group(group), out.as_mut_ptr()) };
+            unsafe { T::store_plus(codes.group(group), self.plus, out.as_mut_ptr().cast()) };
         }
         for (i, out) in rest.chunks_mut(lanes).enumerate() {
+            let mut lanes = [T::ZERO; 64];
             // SAFETY: as above; the last group may have fewer codes, and as many places.
-            unsafe { store_first(codes.group_after_full_words(i), out) };
+            let codes = unsafe { codes.group_after_full_words(i) };
+            // SAFETY: the CPU by the caller's promise; no register has more than 64 lanes.
+            unsafe { T::store_plus(codes, self.plus, lanes.as_mut_ptr()) };
+            out.write_copy_of_slice(&lanes[..out.len()]);
         }
     }
 }

@@ -106,6 +106,23 @@ impl Vector for Lanes32 {
             }
         }
 
+        unsafe fn store_u32_plus(self, plus: u32, out: *mut u32) {
+            let sum = _mm256_add_epi32(self.0, _mm256_set1_epi32(plus as i32));
+            // SAFETY: the caller vouches for 8 places.
+            unsafe { _mm256_storeu_si256(out.cast(), sum) }
+        }
+
+        unsafe fn store_u64_plus(self, plus: u64, out: *mut u64) {
+            let plus = _mm256_set1_epi64x(plus as i64);
+            let low = _mm256_cvtepu32_epi64(_mm256_castsi256_si128(self.0));
+            let high = _mm256_cvtepu32_epi64(_mm256_extracti128_si256::<1>(self.0));
+            // SAFETY: the caller vouches for 8 places.
+            unsafe {
+                _mm256_storeu_si256(out.cast(), _mm256_add_epi64(low, plus));
+                _mm256_storeu_si256(out.add(4).cast(), _mm256_add_epi64(high, plus));
+            }
+        }
+
         unsafe fn within(self, low: Self, span: Self) -> u64 {
             let distance = _mm256_sub_epi32(self.0, low.0);
             let within = _mm256_cmpeq_epi32(_mm256_min_epu32(distance, span.0), distance);

@@ -67,6 +67,24 @@ impl Vector for Lanes<u16> {
             }
         }
 
+        unsafe fn store_u32_plus(self, plus: u32, out: *mut u32) {
+            // SAFETY: the caller vouches for 32 places.
+            unsafe {
+                let [low, high] = self.widened();
+                low.store_u32_plus(plus, out);
+                high.store_u32_plus(plus, out.add(16));
+            }
+        }
+
+        unsafe fn store_u64_plus(self, plus: u64, out: *mut u64) {
+            // SAFETY: the caller vouches for 32 places.
+            unsafe {
+                let [low, high] = self.widened();
+                low.store_u64_plus(plus, out);
+                high.store_u64_plus(plus, out.add(16));
+            }
+        }
+
         unsafe fn within(self, low: Self, span: Self) -> u64 {
             u64::from(_mm512_cmple_epu16_mask(_mm512_sub_epi16(self.0, low.0), span.0))
         }

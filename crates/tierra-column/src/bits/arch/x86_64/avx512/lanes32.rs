@@ -65,6 +65,22 @@ impl Vector for Lanes<u32> {
             }
         }
 
+        unsafe fn store_u32_plus(self, plus: u32, out: *mut u32) {
+            let sum = _mm512_add_epi32(self.0, _mm512_set1_epi32(plus as i32));
+            // SAFETY: the caller vouches for 16 places.
+            unsafe { _mm512_storeu_si512(out.cast(), sum) }
+        }
+
+        unsafe fn store_u64_plus(self, plus: u64, out: *mut u64) {
+            let low = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(self.0));
+            let high = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64::<1>(self.0));
+            // SAFETY: the caller vouches for 16 places.
+            unsafe {
+                Lanes::<u64>::new(low).store_u64_plus(plus, out);
+                Lanes::<u64>::new(high).store_u64_plus(plus, out.add(8));
+            }
+        }
+
         unsafe fn within(self, low: Self, span: Self) -> u64 {
             u64::from(_mm512_cmple_epu32_mask(_mm512_sub_epi32(self.0, low.0), span.0))
         }

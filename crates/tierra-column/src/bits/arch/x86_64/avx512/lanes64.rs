@@ -60,6 +60,18 @@ impl Vector for Lanes<u64> {
             unsafe { _mm512_storeu_si512(out.cast(), self.0) }
         }
 
+        unsafe fn store_u32_plus(self, plus: u32, out: *mut u32) {
+            let sum = _mm256_add_epi32(_mm512_cvtepi64_epi32(self.0), _mm256_set1_epi32(plus as i32));
+            // SAFETY: the caller vouches for 8 places.
+            unsafe { _mm256_storeu_si256(out.cast(), sum) }
+        }
+
+        unsafe fn store_u64_plus(self, plus: u64, out: *mut u64) {
+            let sum = _mm512_add_epi64(self.0, _mm512_set1_epi64(plus as i64));
+            // SAFETY: the caller vouches for 8 places.
+            unsafe { _mm512_storeu_si512(out.cast(), sum) }
+        }
+
         unsafe fn within(self, low: Self, span: Self) -> u64 {
             u64::from(_mm512_cmple_epu64_mask(_mm512_sub_epi64(self.0, low.0), span.0))
         }

@@ -86,6 +86,27 @@ impl Vector for Lanes<u8> {
             }
         }
 
+        unsafe fn store_u32_plus(self, plus: u32, out: *mut u32) {
+            // SAFETY: the caller's promise.
+            for (i, quarter) in unsafe { self.quarters() }.into_iter().enumerate() {
+                // SAFETY: the caller vouches for 64 places.
+                unsafe { Lanes::<u32>::new(_mm512_cvtepu8_epi32(quarter)).store_u32_plus(plus, out.add(i * 16)) };
+            }
+        }
+
+        unsafe fn store_u64_plus(self, plus: u64, out: *mut u64) {
+            // SAFETY: the caller's promise.
+            for (i, quarter) in unsafe { self.quarters() }.into_iter().enumerate() {
+                let (low, high) = (quarter, _mm_unpackhi_epi64(quarter, quarter));
+                // SAFETY: the caller vouches for 64 places.
+                unsafe {
+                    let place = out.add(i * 16);
+                    Lanes::<u64>::new(_mm512_cvtepu8_epi64(low)).store_u64_plus(plus, place);
+                    Lanes::<u64>::new(_mm512_cvtepu8_epi64(high)).store_u64_plus(plus, place.add(8));
+                }
+            }
+        }
+
         unsafe fn within(self, low: Self, span: Self) -> u64 {
             _mm512_cmple_epu8_mask(_mm512_sub_epi8(self.0, low.0), span.0)
         }

@@ -8,11 +8,13 @@ mod lanes16;
 mod lanes32;
 mod lanes64;
 mod lanes8;
+mod pack;
 mod windows;
 
 use super::super::generic::{Codes, Kernel};
 use crate::bits::{packing::Block, vector::Unpacked};
 use lanes::{Lanes, avx512};
+pub(in crate::bits::arch) use pack::{can_pack, pack};
 use windows::{SplitWindows, Windows};
 
 /// Runs code that the compiler may vectorise.
