@@ -11,6 +11,8 @@ pub struct Work {
     pub blocks_read: u64,
     /// Blocks that minima and maxima ruled out.
     pub blocks_skipped: u64,
+    /// Blocks that another query of the batch had read: none of them is in `blocks_read`.
+    pub blocks_shared: u64,
     /// Blocks that were unpacked into values.
     pub blocks_decoded: u64,
     /// Rows of tails that were read.
@@ -47,6 +49,7 @@ fn add(plan: &Arc<dyn ExecutionPlan>, work: &mut Work) {
         };
         work.blocks_read += sum("blocks_read");
         work.blocks_skipped += sum("blocks_skipped");
+        work.blocks_shared += sum("blocks_shared");
         work.blocks_decoded += sum("blocks_decoded");
         work.tail_rows += sum("tail_rows");
         work.bytes_near += sum("bytes_near");

@@ -1,7 +1,7 @@
 //! Deleted rows: which rows of a table's segments and tail no longer count.
 //!
 //! A version of a table has [`Deletions`], by the id of a segment, which a tail has before it becomes one. So sealing moves nothing
-//! here. Near memory has a bit per row of the pages of 16,384 rows that have any ([`rows`]); pools and logs have compressed
+//! here. Near memory has a bit per row of the pages of 8,192 rows that have any ([`rows`]); pools and logs have compressed
 //! bitmaps ([`image`], [`row_ids`]).
 //!
 //! Invariant: immutable. The next version shares all pages in which nothing was deleted since. A table without deletions costs

@@ -8,7 +8,7 @@ use roaring::RoaringBitmap;
 use tierra_column::bits::{BLOCK_LEN, Mask};
 
 /// Blocks of a page.
-pub(crate) const PAGE_BLOCKS: usize = 16;
+pub(crate) const PAGE_BLOCKS: usize = 8;
 const PAGE_ROWS: usize = PAGE_BLOCKS * BLOCK_LEN;
 
 /// The deleted rows of a segment.

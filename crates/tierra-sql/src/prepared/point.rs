@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{self, SelectItem, SetExpr, TableFactor};
 use tierra_engine::{Database, Projection, Snapshot, Table};
 use tierra_interleave::{Lookups, Scheduling};
@@ -70,6 +70,16 @@ impl PointPlan {
             condition,
             table,
         })
+    }
+
+    /// The schema of the rows.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        self.projection.schema()
+    }
+
+    /// The types of the parameters, in order.
+    pub(crate) fn parameter_types(&self) -> Vec<DataType> {
+        self.condition.parameter_types(self.parameters)
     }
 
     /// The rows for these arguments of EXECUTE; `snapshot` gives the one to read.

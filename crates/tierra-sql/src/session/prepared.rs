@@ -21,7 +21,7 @@ use futures::future::BoxFuture;
 use tierra_engine::Table;
 
 use super::Session;
-use super::prepare::{self, PreparedPlan, Statements};
+use super::prepare::{self, PreparedChange, PreparedPlan, Statements};
 use super::run::planned;
 use crate::activity::TEXT_MOST;
 use crate::duplicate_names;
@@ -134,25 +134,26 @@ impl Session {
         };
         let gone = || PreparedError::NotThere(stored.name.clone());
         let prepared = self.prepared.get(&stored.name).ok_or_else(gone)?;
-        let (parameters, schema) = match prepared {
+        let prepared = prepared.with_types(types);
+        self.prepared.replace(&stored.name, prepared.clone());
+        let (parameters, schema) = match prepared.planned() {
             prepare::Prepared::Point(plan) => {
                 (plan.parameter_types(), Some(Arc::clone(plan.schema())))
             }
+            prepare::Prepared::Change(change) => {
+                stored.tables = tables_of(change.plan.plan())?;
+                stored.tables.push(Arc::clone(&change.change.table));
+                let schema = self.schema_of_returning(&change).await?;
+                (types_of(&change.plan), schema)
+            }
             prepare::Prepared::Plan(plan) => {
-                let plan = Arc::new(plan.with_types(types));
-                let typed = prepare::Prepared::Plan(Arc::clone(&plan));
-                self.prepared.replace(&stored.name, typed);
                 stored.tables = tables_of(plan.plan())?;
-                let parameters = plan.parameters().iter();
-                let parameters = parameters.map(|field| match field {
-                    Some(field) => field.data_type().clone(),
-                    None => DataType::Null,
-                });
-                let parameters: Vec<DataType> = parameters.collect();
                 let state = self.context.state();
+                let parameters = types_of(&plan);
                 let schema = apart(async move { schema_of_plan(&plan, &state) });
                 (parameters, schema.await??)
             }
+            prepare::Prepared::Write(..) => unreachable!("a write by key is another statement, too"),
         };
         Ok(Prepared {
             body: Body::Stored(stored),
@@ -160,6 +161,18 @@ impl Session {
             schema,
             text: parsed.beginning(TEXT_MOST).into(),
         })
+    }
+
+    /// The schema of the rows of RETURNING; `None` without it.
+    async fn schema_of_returning(
+        &self,
+        change: &PreparedChange,
+    ) -> Result<Option<SchemaRef>, SqlError> {
+        let Some(query) = change.change.returning.clone() else {
+            return Ok(None);
+        };
+        let (_, plan) = planned(self.context.state(), Statement::Statement(query)).await?;
+        Ok(Some(visible(&plan)))
     }
 
     /// The schema of the rows of a statement that is kept as text; `None` if it has none.
@@ -196,9 +209,11 @@ impl Session {
         name: &ast::ObjectName,
     ) -> Result<Option<SchemaRef>, SqlError> {
         let found = single_name(name).and_then(|name| self.prepared.get(&name));
-        match found {
+        match found.map(prepare::Prepared::planned) {
             None => Err(PreparedError::NotThere(name.to_string()).into()),
             Some(prepare::Prepared::Point(plan)) => Ok(Some(Arc::clone(plan.schema()))),
+            Some(prepare::Prepared::Change(change)) => self.schema_of_returning(&change).await,
+            Some(prepare::Prepared::Write(..)) => Ok(None),
             Some(prepare::Prepared::Plan(plan)) => {
                 let state = self.context.state();
                 Ok(apart(async move { schema_of_plan(&plan, &state) }).await??)
@@ -272,6 +287,16 @@ impl Stored {
             .into()),
         }
     }
+}
+
+/// The types of the parameters of a plan, in order.
+fn types_of(plan: &PreparedPlan) -> Vec<DataType> {
+    let parameters = plan.parameters().iter();
+    let parameters = parameters.map(|field| match field {
+        Some(field) => field.data_type().clone(),
+        None => DataType::Null,
+    });
+    parameters.collect()
 }
 
 /// The database's tables that `plan` reads.
