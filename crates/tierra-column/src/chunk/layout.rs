@@ -226,7 +226,14 @@ impl Descriptor {
     pub(crate) fn has_one_base(&self) -> bool {
         match self.kind {
             Kind::Packed => self.base_of == BaseOf::Chunk,
-            Kind::MiniBlocks | Kind::Differences | Kind::Wide | Kind::Strings => false,
+            Kind::MiniBlocks(_)
+            | Kind::Runs
+            | Kind::Patched
+            | Kind::Lz4
+            | Kind::Snappy
+            | Kind::Differences
+            | Kind::Wide
+            | Kind::Strings => false,
         }
     }
 

@@ -128,7 +128,14 @@ impl<'a> Chunk<'a> {
                 let wide = &values[row * WIDE_BYTES..][..WIDE_BYTES];
                 (wide, CellState::Rare(RareState::Wide))
             }
-            Kind::Packed | Kind::MiniBlocks | Kind::Differences | Kind::Strings => {
+            Kind::Packed
+            | Kind::MiniBlocks(_)
+            | Kind::Runs
+            | Kind::Patched
+            | Kind::Lz4
+            | Kind::Snappy
+            | Kind::Differences
+            | Kind::Strings => {
                 let code = Kernels::words(values, self.descriptor.width, row);
                 (code, CellState::Code)
             }
@@ -286,7 +293,14 @@ impl<'a> CellReader<'_, 'a> {
     fn entry(&mut self, bytes: &'a [u8]) -> Next<'a> {
         match self.chunk.descriptor.kind {
             Kind::Packed => {}
-            Kind::MiniBlocks | Kind::Differences | Kind::Wide | Kind::Strings => {
+            Kind::MiniBlocks(_)
+            | Kind::Runs
+            | Kind::Patched
+            | Kind::Lz4
+            | Kind::Snappy
+            | Kind::Differences
+            | Kind::Wide
+            | Kind::Strings => {
                 return self.irregular(bytes);
             }
         }

@@ -39,8 +39,8 @@ use tierra_engine::Database;
 use tierra_interleave::Scheduling;
 
 use self::prepare::Statements;
-use self::transaction::Transactions;
 pub use self::prepared::Prepared;
+use self::transaction::Transactions;
 use crate::activity::Connection;
 use crate::catalog::TierraCatalog;
 use crate::ddl::refuse_reserved;

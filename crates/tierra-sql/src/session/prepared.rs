@@ -153,7 +153,9 @@ impl Session {
                 let schema = apart(async move { schema_of_plan(&plan, &state) });
                 (parameters, schema.await??)
             }
-            prepare::Prepared::Write(..) => unreachable!("a write by key is another statement, too"),
+            prepare::Prepared::Write(..) => {
+                unreachable!("a write by key is another statement, too")
+            }
         };
         Ok(Prepared {
             body: Body::Stored(stored),

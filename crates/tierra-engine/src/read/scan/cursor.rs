@@ -305,7 +305,9 @@ impl ScanCursor {
                             self.ahead.end();
                             break;
                         }
-                        Some(taken) if self.batch.rows > 0 && self.is_taken_whole(&taken, version) => {
+                        Some(taken)
+                            if self.batch.rows > 0 && self.is_taken_whole(&taken, version) =>
+                        {
                             self.held = Some(taken);
                             break;
                         }

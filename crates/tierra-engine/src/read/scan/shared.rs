@@ -16,7 +16,10 @@ use crate::table::snapshot::Snapshot;
 /// as many as a batch of rows has, so that scans can share them. Deleted rows are counted by morsel.
 pub(super) const MORSEL_BLOCKS: usize = 8;
 const _: () = assert!(MORSEL_BLOCKS == PIECE_BLOCKS, "scans share morsels");
-const _: () = assert!(MORSEL_BLOCKS == PAGE_BLOCKS, "deleted rows are counted by morsel");
+const _: () = assert!(
+    MORSEL_BLOCKS == PAGE_BLOCKS,
+    "deleted rows are counted by morsel"
+);
 
 /// A unit of work of one cursor.
 #[derive(Clone, Copy, Debug)]
