@@ -189,6 +189,7 @@ pub(crate) fn may_nest_joins(tokens: &[TokenWithSpan]) -> bool {
 mod tests {
     use super::*;
     use datafusion::sql::sqlparser::ast::{SelectItem, SetExpr, Statement};
+    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
     /// `text` with a parenthesis around every operator.
     fn parsed(text: &str) -> String {
@@ -250,6 +251,30 @@ mod tests {
             ),
         ] {
             assert_eq!(parsed(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_target_has_another_name_behind_as_alone() {
+        for (text, renames) in [
+            ("INSERT INTO t AS x (a) SELECT 1", true),
+            ("INSERT INTO tierra.public.t AS x VALUES (1)", true),
+            ("INSERT INTO t (a) SELECT 1 AS x", false),
+            ("INSERT INTO t SELECT 1 AS x", false),
+            ("INSERT INTO public.t VALUES (1)", false),
+            ("SELECT 1 AS x", false),
+        ] {
+            let tokens = Tokenizer::new(&GenericDialect, text).tokenize_with_location();
+            let dialect = TierraDialect {
+                renames_target: renames_target(&tokens.unwrap()),
+                from_the_right: false,
+            };
+            assert_eq!(dialect.renames_target, renames, "{text}");
+            let parsed = Parser::parse_sql(&dialect, text).unwrap();
+            let Statement::Insert(insert) = &parsed[0] else {
+                continue;
+            };
+            assert_eq!(insert.table_alias.is_some(), renames, "{text}");
         }
     }
 }

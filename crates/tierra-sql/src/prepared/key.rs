@@ -360,6 +360,7 @@ mod tests {
     use super::*;
     use crate::statement;
     use datafusion::sql::parser::Statement;
+    use datafusion::sql::sqlparser::ast::{SelectItem, SetExpr};
 
     fn expression(text: &str) -> Expr {
         let statements = statement::split(&format!("SELECT {text}")).unwrap();

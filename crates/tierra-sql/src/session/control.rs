@@ -102,7 +102,7 @@ impl Session {
         Ok(done("COMMIT"))
     }
 
-    /// Adds a change to the open transaction. The caller holds the [turn](Transactions::turn) since before it read the rows.
+    /// Adds a change to the open transaction. The caller has had the turn of changes since before it read the rows.
     pub(super) async fn add_to_transaction(
         &self,
         change: TableChange,

@@ -263,10 +263,14 @@ impl Session {
             LogicalPlan::Analyze(mut analyze) => {
                 if let Some(execute) = execute_in(&analyze.input) {
                     let prepared = self.prepared.get(&execute.name);
-                    if let Some(Prepared::Write(..) | Prepared::Change(_)) = prepared {
+                    if let Some(Prepared::Change(_)) = prepared.map(Prepared::planned) {
                         return Err(unsupported::EXPLAIN_ANALYZE.into());
                     }
                     analyze.input = Arc::new(self.bound(execute, lists).await?);
+                }
+                if matches!(analyze.input.as_ref(), LogicalPlan::Dml(_)) {
+                    // The rows would be committed at once.
+                    self.refuse_in_transaction("EXPLAIN ANALYZE of INSERT in a transaction")?;
                 }
                 self.started(state, LogicalPlan::Analyze(analyze)).await
             }
