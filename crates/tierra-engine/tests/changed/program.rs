@@ -116,7 +116,9 @@ impl Program {
         self.done(|state| {
             for (name, deleted, appended) in changes {
                 let model = state.get_mut(*name).unwrap();
-                model.retain(|key, _| !deleted.contains(key));
+                for key in *deleted {
+                    model.remove(key);
+                }
                 model.extend(appended.iter().copied());
             }
         });

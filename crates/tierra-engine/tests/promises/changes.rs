@@ -60,7 +60,9 @@ impl World {
     /// The model after a change was committed.
     fn changed(&mut self, name: &str, deleted: &[i64], rows: &RowIds, appended: &[(i64, i64)]) {
         let model = self.tables.get_mut(name).unwrap();
-        model.retain(|key, _| !deleted.contains(key));
+        for key in deleted {
+            model.remove(key);
+        }
         model.extend(appended.iter().copied());
         let (ids, keys) = self.gone.entry(name.to_owned()).or_default();
         ids.extend(rows.iter().take(20));
@@ -224,7 +226,9 @@ impl World {
                 deleted, appended, ..
             } = change(pending.snapshot(), &keys, &rows);
             pending.apply(&deleted, &appended).unwrap();
-            model.retain(|key, _| !keys.contains(key));
+            for key in &keys {
+                model.remove(key);
+            }
             model.extend(rows);
             if random.below(4) == 0 {
                 (pending, model) = saved;
