@@ -24,7 +24,7 @@ def _through(result: Result, work: Callable[[], Any]) -> Any:
 
 def reader(self: Result) -> Any:
     """A pyarrow.RecordBatchReader, which reads the rows as they are asked for."""
-    import pyarrow
+    import pyarrow  # type: ignore[import-untyped, unused-ignore]
 
     return pyarrow.RecordBatchReader.from_stream(self)
 

@@ -101,6 +101,7 @@ async fn slow_statements_are_remembered_with_their_error() {
     let twins = Twins::new();
     let session = &twins.tierra;
     let slow = "SELECT count(*) FROM tierra_slow_queries";
+    session.sql("SET tierra.slow_ms = 3600000").await.unwrap();
     session.query("SELECT 1").await.unwrap();
     assert_eq!(number(session, slow).await, 0);
     session.sql("SET tierra.slow_ms = 0").await.unwrap();

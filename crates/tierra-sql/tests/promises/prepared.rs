@@ -1,6 +1,6 @@
 //! A prepared statement tells the types of its parameters and rows before it runs, and they are those that it has then.
 
-use arrow::array::{Array, ArrayRef, AsArray, Datum, Int64Array, StringArray};
+use arrow::array::{ArrayRef, AsArray, Datum, Int64Array, StringArray};
 use arrow::datatypes::{DataType, Int64Type};
 use futures::StreamExt;
 use tierra_sql::{Outcome, Prepared, Session};
@@ -142,7 +142,7 @@ async fn what_cannot_be_right_is_an_error() {
             .contains("no parameters")
     );
     assert!(refused("SELECT ?, $1").await.contains("not both"));
-    assert!(refused("SELECT * FROM tt").await.contains("is it 't'"));
+    assert!(refused("SELECT * FROM tt").await.contains("'tt' not found"));
     let one = session
         .prepare("SELECT n FROM t WHERE id = $1")
         .await
