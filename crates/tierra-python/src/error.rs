@@ -84,15 +84,21 @@ pub(crate) fn of_sql(error: SqlError) -> PyErr {
         | ErrorKind::Type
         | ErrorKind::Prepared
         | ErrorKind::PlanOutOfDate
+        | ErrorKind::RowTwice
+        | ErrorKind::Transaction
+        | ErrorKind::NoSavepoint
         | ErrorKind::Query => ProgrammingError::new_err(text),
         ErrorKind::Value | ErrorKind::OutOfRange | ErrorKind::DivisionByZero => {
             DataError::new_err(text)
         }
         ErrorKind::DuplicateKey | ErrorKind::Null => IntegrityError::new_err(text),
         ErrorKind::Unsupported | ErrorKind::Limit => NotSupportedError::new_err(text),
-        ErrorKind::Memory | ErrorKind::ReadOnly | ErrorKind::Cancelled | ErrorKind::Storage => {
-            OperationalError::new_err(text)
-        }
+        ErrorKind::Memory
+        | ErrorKind::ReadOnly
+        | ErrorKind::Cancelled
+        | ErrorKind::Conflict
+        | ErrorKind::TransactionFailed
+        | ErrorKind::Storage => OperationalError::new_err(text),
         ErrorKind::Defect => InternalError::new_err(text),
         // A kind that this module does not know yet.
         _ => DatabaseError::new_err(text),

@@ -202,7 +202,7 @@ impl Stream for Rows {
         let heeded = self.tracked.as_ref().map(|tracked| tracked.heed(context));
         let next = match heeded {
             Some(Err(cancelled)) => {
-                self.source = Source::Ready(None);
+                self.source = Source::Ready(Vec::new().into_iter());
                 Poll::Ready(Some(Err(cancelled)))
             }
             _ => self.poll_source(context),

@@ -6,11 +6,11 @@ use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use tierra_engine::{
-    AppendError, DuplicateKeyError, InputError, LoadError as EngineLoadError, StorageError,
-    TableError,
+    AppendError, CommitError, DuplicateKeyError, InputError, LoadError as EngineLoadError,
+    StorageError, TableError,
 };
 
-use super::{DefinitionError, InsertError, PreparedError, SqlError};
+use super::{ChangeError, DefinitionError, InsertError, PreparedError, SqlError};
 use crate::load::LoadError;
 
 /// A kind of error.
@@ -43,6 +43,16 @@ pub enum ErrorKind {
     DuplicateKey,
     /// NULL in a NOT NULL column.
     Null,
+    /// Another session changed a row first: the statement or transaction can be run again.
+    Conflict,
+    /// The statement would change a row twice.
+    RowTwice,
+    /// There is a transaction, or there is none.
+    Transaction,
+    /// An earlier statement of the transaction failed.
+    TransactionFailed,
+    /// There is no such savepoint.
+    NoSavepoint,
     /// There is no such prepared statement, or it takes other arguments.
     Prepared,
     /// A table of a prepared statement was dropped since.
@@ -77,6 +87,7 @@ impl SqlError {
                 InsertError::Value { .. } => ErrorKind::Value,
                 InsertError::Null { .. } => ErrorKind::Null,
             },
+            Self::Change(error) => of_change(error),
             Self::Load(error) => of_load(error),
             Self::Copy(_) => ErrorKind::Storage,
             Self::Limit(_) => ErrorKind::Limit,
@@ -110,6 +121,19 @@ fn of_prepared(error: &PreparedError) -> ErrorKind {
         PreparedError::TableGone { .. } => ErrorKind::PlanOutOfDate,
         PreparedError::NoParameters => ErrorKind::Unsupported,
         _ => ErrorKind::Prepared,
+    }
+}
+
+fn of_change(error: &ChangeError) -> ErrorKind {
+    match error {
+        ChangeError::Repeated { .. } | ChangeError::Twice { .. } => ErrorKind::RowTwice,
+        ChangeError::Volatile => ErrorKind::Unsupported,
+        ChangeError::Conflict { .. } => ErrorKind::Conflict,
+        ChangeError::Nested | ChangeError::NoTransaction => ErrorKind::Transaction,
+        ChangeError::Aborted => ErrorKind::TransactionFailed,
+        ChangeError::ReadOnly { .. } => ErrorKind::ReadOnly,
+        ChangeError::NoSavepoint(_) => ErrorKind::NoSavepoint,
+        ChangeError::TooManyRows { .. } => ErrorKind::Limit,
     }
 }
 
@@ -151,6 +175,15 @@ fn of_cause(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
             AppendError::DuplicateKey(_) => ErrorKind::DuplicateKey,
             AppendError::Storage(error) => of_storage(error),
             AppendError::Input(error) => of_input(error),
+            _ => ErrorKind::Storage,
+        });
+    }
+    if let Some(error) = error.downcast_ref() {
+        return Some(match error {
+            CommitError::DuplicateKey(_) => ErrorKind::DuplicateKey,
+            CommitError::Conflict { .. } => ErrorKind::Conflict,
+            CommitError::Storage(error) => of_storage(error),
+            CommitError::Input(error) => of_input(error),
             _ => ErrorKind::Storage,
         });
     }

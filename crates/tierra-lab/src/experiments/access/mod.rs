@@ -21,7 +21,7 @@ use self::modes::{AHEAD, ALONE, AUTO, BUFFERED, HELPED, IN_PLACE, MAPPED, Mode};
 use super::{Experiment, Measured};
 use crate::answer::{Answer, Reference, Tolerance};
 use crate::bar::Bar;
-use crate::contender::Tierra;
+
 use crate::dataset::write_parquet;
 use crate::error::{Context, LabError};
 use crate::lab::Lab;
