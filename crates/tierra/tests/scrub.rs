@@ -167,7 +167,8 @@ fn what_lies_in_a_missing_tier_alone_is_listed() {
     );
     tierra(["sql", "--create", "--db", db, "-c", &sql]).well();
     fs::rename(b, format!("{b}.away")).unwrap();
-    let ended = tierra(["verify", "--db", db, "--degraded"]).with_status(LOST, &["or there"]);
+    let ended =
+        tierra(["verify", "--db", db, "--degraded"]).with_status(LOST, &["has no readable copy"]);
     assert!(
         ended
             .out
