@@ -29,7 +29,7 @@ class FirstSteps(WithDatabase):
             self.db.sql("  ")
 
     def test_a_result_shows_its_first_rows_and_keeps_them(self):
-        result = self.db.sql("SELECT n, '<b>' || n AS t FROM generate_series(1, 100000) s(n)")
+        result = self.db.sql("SELECT n, '<b>' || n AS t FROM generate_series(1, 100000) s(n) ORDER BY n")
         shown = repr(result)
         self.assertIn("<b>20", shown)
         self.assertNotIn("<b>21", shown)
@@ -106,7 +106,7 @@ class FirstSteps(WithDatabase):
             """
             import os, tierra
             db = tierra.connect()
-            db.sql("CREATE TABLE t AS SELECT n FROM generate_series(1, 100000) s(n)")
+            db.sql("CREATE TABLE t AS SELECT n FROM generate_series(1, 100000) s(n) ORDER BY n")
             print(os.getpid())
             """
         )
