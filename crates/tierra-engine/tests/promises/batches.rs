@@ -256,9 +256,14 @@ fn eight_scans_at_once_read_little_more_than_one() {
         assert_eq!(expected[0], alone(&snapshot, &columns, &filters));
         assert!(one[0].bytes_far > 0);
         assert_eq!(one[0].blocks_shared, 0);
-        let scans = Vec::from_iter(
-            (0..8).map(|_| joined(&snapshot, database.batches(), &columns, &filters)),
-        );
+        let limits = BatchLimits {
+            queries: 8,
+            wait: Duration::from_millis(1),
+        };
+        let scans = Vec::from_iter((0..8).map(|_| {
+            let spec = spec_of(&columns, &filters);
+            snapshot.scan_in_batch(spec, database.batches(), limits)
+        }));
         let (answers, all) = in_turns(&scans);
         assert!(answers.iter().all(|answer| *answer == expected[0]));
         let bytes: u64 = all.iter().map(|counters| counters.bytes_far).sum();

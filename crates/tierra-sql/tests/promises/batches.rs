@@ -120,10 +120,7 @@ async fn explain_analyze_shows_the_batch() {
         (said(&plan, "batch"), said(&plan, "blocks_shared")),
         ("1", "0")
     );
-    let one: u64 = said(&plan, "blocks_read")
-        .replace(" K", "")
-        .parse()
-        .unwrap_or(0);
+    assert_ne!(said(&plan, "blocks_read"), "0");
     assert_ne!(said(&plan, "simd"), "auto");
     alone.sql("SET tierra.simd = 'scalar'").await.unwrap();
     let plan = answer(&alone, "EXPLAIN ANALYZE SELECT SUM(a) FROM t").await;
@@ -133,7 +130,7 @@ async fn explain_analyze_shows_the_batch() {
     for _ in 0..QUERIES {
         let session = session(&database);
         for set in [
-            "SET tierra.batch_ms = 2000".to_owned(),
+            "SET tierra.batch_ms = 10000".to_owned(),
             format!("SET tierra.batch_queries = {QUERIES}"),
         ] {
             session.sql(&set).await.unwrap();
@@ -148,7 +145,6 @@ async fn explain_analyze_shows_the_batch() {
         assert_eq!(said(&plan, "batch"), QUERIES.to_string(), "{plan}");
         shared += u64::from(said(&plan, "blocks_shared") != "0");
     }
-    assert!(one > 0);
     assert!(shared > QUERIES as u64 / 2, "{shared} shared");
 }
 

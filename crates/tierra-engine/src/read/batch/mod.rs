@@ -153,7 +153,7 @@ impl Member {
         self.pass.poll_open(context)
     }
 
-    /// One of the scan's threads is at work. Without any, others do not keep pieces for this scan.
+    /// One of the scan's threads may take pieces. Without any, others do not keep pieces for this scan.
     pub(crate) fn at_work(self: &Arc<Self>) -> AtWork {
         self.pass.begin(self.at);
         AtWork(self.clone())

@@ -52,9 +52,13 @@ struct Needs {
     todo: Box<[u64]>,
     left: usize,
     columns: Vec<usize>,
-    /// Threads at work. A member that joined and did not begin yet counts as at work, too.
+    /// Threads that may take pieces.
     threads: usize,
+    /// Whether they have begun: until then nothing is kept for it, because a scan may have to wait for other operators of its
+    /// query. A member of a batch that waits for its queries begins with it.
     is_at_work: bool,
+    /// Whether its threads have all stopped.
+    is_over: bool,
     /// Whether the window has lost a piece that it did not take in time, and it has taken none since.
     lags: bool,
     /// The most queries that were at work at a time.
@@ -90,7 +94,7 @@ pub(crate) struct Taken {
 }
 
 impl Needs {
-    fn new(pieces: Pieces, columns: Vec<usize>) -> Self {
+    fn new(pieces: Pieces, columns: Vec<usize>, is_at_work: bool) -> Self {
         let left = pieces.len();
         let mut todo = vec![u64::MAX; left.div_ceil(64)];
         if let (Some(last), 1..) = (todo.last_mut(), left % 64) {
@@ -102,7 +106,8 @@ impl Needs {
             left,
             columns,
             threads: 0,
-            is_at_work: true,
+            is_at_work,
+            is_over: false,
             lags: false,
             queries: 1,
         }
@@ -152,6 +157,11 @@ impl State {
     fn at_work(&self) -> impl Iterator<Item = (usize, &Needs)> {
         let members = self.members.iter().enumerate();
         members.filter_map(|(at, needs)| Some((at, needs.as_ref().filter(|it| it.is_at_work)?)))
+    }
+
+    /// Members that take pieces, or will.
+    fn present(&self) -> impl Iterator<Item = &Needs> {
+        self.members.iter().flatten().filter(|it| !it.is_over)
     }
 
     /// The members at work changed.
@@ -256,11 +266,10 @@ impl Pass {
     /// How many of these columns a new member would share; none if there is no room for it.
     pub(super) fn shared(&self, columns: &[usize], queries_most: usize) -> usize {
         let state = self.lock();
-        let is_full = state.at_work().count() >= queries_most
+        let is_full = state.present().count() >= queries_most
             || state.members.iter().flatten().count() >= QUERIES_MOST;
-        let shared = columns
-            .iter()
-            .filter(|column| state.columns.contains(column));
+        let is_shared = |column: &&usize| state.present().any(|it| it.columns.contains(column));
+        let shared = columns.iter().filter(is_shared);
         if is_full { 0 } else { shared.count() }
     }
 
@@ -273,7 +282,7 @@ impl Pass {
     ) -> Joined {
         let mut state = self.lock();
         let mut opens = None;
-        if state.at_work().next().is_none() {
+        if state.present().next().is_none() {
             state.position = None;
             opens = (!wait.is_zero()).then(|| Instant::now() + wait);
             state.opens = opens;
@@ -284,10 +293,13 @@ impl Pass {
             state.members.len() - 1
         });
         assert!(at < QUERIES_MOST, "a full batch takes nobody");
-        state.members[at] = Some(Needs::new(pieces, columns));
-        state.want(at);
-        state.settle();
-        let wakers = match state.at_work().count() >= queries_most {
+        let is_at_work = !wait.is_zero();
+        state.members[at] = Some(Needs::new(pieces, columns, is_at_work));
+        if is_at_work {
+            state.want(at);
+            state.settle();
+        }
+        let wakers = match state.present().count() >= queries_most {
             true => state.open(),
             false => Vec::new(),
         };
@@ -303,15 +315,12 @@ impl Pass {
         state.settle();
     }
 
-    /// A thread of a member is at work.
+    /// A thread of a member may take pieces from now on.
     pub(super) fn begin(&self, at: usize) {
         let mut state = self.lock();
         let needs = state.members[at].as_mut().expect("it has not left");
         needs.threads += 1;
-        if !std::mem::replace(&mut needs.is_at_work, true) {
-            state.want(at);
-            state.settle();
-        }
+        needs.is_over = false;
     }
 
     /// A thread of a member takes no more.
@@ -320,7 +329,7 @@ impl Pass {
         let needs = state.members[at].as_mut().expect("it has not left");
         needs.threads -= 1;
         if needs.threads == 0 {
-            needs.is_at_work = false;
+            (needs.is_at_work, needs.is_over) = (false, true);
             state.forget(at);
             state.settle();
         }
@@ -353,6 +362,11 @@ impl Pass {
     pub(super) fn take(&self, at: usize) -> Option<Taken> {
         let mut state = self.lock();
         let state = &mut *state;
+        let needs = state.members[at].as_mut().expect("it has not left");
+        if !std::mem::replace(&mut needs.is_at_work, true) {
+            state.want(at);
+            state.settle();
+        }
         let needs = state.members[at].as_mut().expect("it has not left");
         let bit = 1_u64 << at;
         let is_wanted = |slot: &Slot| slot.wanted & bit != 0;
@@ -435,7 +449,9 @@ mod tests {
 
     fn join(pass: &Pass, segments: &[(u32, usize)]) -> usize {
         let pieces = Pieces::of(segments.iter().copied());
-        let joined = pass.join(pieces, columns(), QUERIES_MOST, Duration::ZERO);
+        // As one that waits for others, so that it is at work at once.
+        let wait = Duration::from_nanos(1);
+        let joined = pass.join(pieces, columns(), QUERIES_MOST, wait);
         pass.begin(joined.at);
         joined.at
     }
@@ -548,6 +564,25 @@ mod tests {
         pass.leave(one);
         // Nothing is kept for one alone, but the piece that was begun.
         assert_eq!(rest(&pass, other), [0, 2].map(|number| (number, false)));
+    }
+
+    #[test]
+    fn nothing_is_kept_for_a_member_that_has_not_begun() {
+        let pass = Pass::default();
+        let pieces = || Pieces::of([(1, 80)]);
+        let join = || {
+            pass.join(pieces(), columns(), QUERIES_MOST, Duration::ZERO)
+                .at
+        };
+        let (one, other) = (join(), join());
+        pass.begin(one);
+        pass.begin(other);
+        let begun = pass.take(one).unwrap();
+        assert!(begun.share.is_none() && pass.lock().window.is_empty());
+        assert_eq!((pass.queries(one), pass.queries(other)), (1, 1));
+        let late = pass.take(other).unwrap();
+        assert!(late.share.is_some() && late.number > begun.number);
+        assert_eq!((pass.queries(one), pass.queries(other)), (2, 2));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tierra_memory::{Pool, PoolOptions};
 use super::data::Memory;
 use crate::error::{Context, LabError};
 use crate::lab::THREADS;
-use crate::row::{Row, find};
+use crate::row::Row;
 use crate::turns::turns;
 
 /// What is appended at a time: about a packed block of 20-bit codes.
@@ -122,13 +122,4 @@ pub(super) fn measure(
         }
     }
     Ok(rows)
-}
-
-/// Streamed over cached, for a memory and a number of threads.
-pub(super) fn gain(rows: &[Row], memory: Memory, threads: usize) -> Option<f64> {
-    let append = format!("{}, {threads} thread(s)", memory.name);
-    let of = |stores: Stores| {
-        find(rows, &[("append", &append), ("stores", stores.name())])?.value("bytes_per_s")
-    };
-    Some(of(Stores::Streamed)? / of(Stores::Cached)?)
 }
