@@ -42,8 +42,8 @@ fuzz_target!(|input: &[u8]| {
     let (merged, _) = dictionary.merge(GENERATION + 1);
     assert_eq!(merged.delta_len(), 0);
 
-    let main = dictionary.main_image();
-    let delta = dictionary.delta_image(dictionary.main_len());
+    let main = dictionary.main_piece();
+    let delta = dictionary.delta_piece(dictionary.main_len());
     let again = Dictionary::open(ty, GENERATION, &main, &[&delta]).expect("its own images");
     assert_eq!(&again.values_array(), &values);
 });

@@ -1,6 +1,6 @@
-//! How much slower queries are while a walk checks everything beside them, at the scrubber's default pace and at others.
+//! How much slower queries are while a scrub checks everything beside them, at the scrubber's default pace and at others.
 //!
-//! One thread scans all rows of a table again and again, another walks over the database's copies, paced, or not at all: the
+//! One thread scans all rows of a table again and again, another scrubs the database's copies, paced, or not at all: the
 //! paces alternate, every round in another order, and each round's answers are compared. Run it as
 //! `cargo run --release -p tierra-engine --example scrub_slowdown [DIRECTORY [MILLION ROWS]]`.
 
@@ -60,15 +60,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         dir.path().display()
     );
     let mut times: [Vec<f64>; PACES.len()] = Default::default();
-    let mut walked = [0_u64; PACES.len()];
+    let mut scrubbed = [0_u64; PACES.len()];
     for round in 0..ROUNDS {
         for turn in 0..PACES.len() {
             let at = (turn + round) % PACES.len();
-            walked[at] += stretch(&database, &table, PACES[at], right, &mut times[at])?;
+            scrubbed[at] += stretch(&database, &table, PACES[at], right, &mut times[at])?;
         }
     }
     let base = median(&mut times[0]);
-    println!("pace of the walk | read, MiB/s | a scan: median, quartiles, ms | slower by");
+    println!("pace of the scrub | read, MiB/s | a scan: median, quartiles, ms | slower by");
     for (at, pace) in PACES.iter().enumerate() {
         let pace = match pace {
             None => "none".to_owned(),
@@ -78,7 +78,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let times = &mut times[at];
         let middle = median(times);
         let (low, high) = (times[times.len() / 4], times[times.len() * 3 / 4]);
-        let read = walked[at] as f64 / (ROUNDS as f64 * STRETCH.as_secs_f64()) / f64::from(1 << 20);
+        let read =
+            scrubbed[at] as f64 / (ROUNDS as f64 * STRETCH.as_secs_f64()) / f64::from(1 << 20);
         let slower = (middle / base - 1.0) * 100.0;
         println!(
             "{pace:>16} | {read:11.0} | {middle:9.2} ({low:.2} to {high:.2}) | {slower:5.1} %"
@@ -87,7 +88,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Scans for a while beside a walk, which is begun again when it ends. How many bytes the walk read.
+/// Scans for a while beside a scrub, which is begun again when it ends. How many bytes the scrub read.
 fn stretch(
     database: &Arc<Database>,
     table: &Arc<Table>,
@@ -100,7 +101,7 @@ fn stretch(
         ..ScrubOptions::default()
     };
     std::thread::scope(|scope| {
-        let walk = pace.map(|_| {
+        let scrub = pace.map(|_| {
             scope.spawn(|| {
                 let mut bytes = 0;
                 loop {
@@ -121,7 +122,9 @@ fn stretch(
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         options.stop.stop();
-        let bytes = walk.map_or(Ok(0), |walk| walk.join().expect("the walk does not panic"));
+        let bytes = scrub.map_or(Ok(0), |scrub| {
+            scrub.join().expect("the scrub does not panic")
+        });
         scanned?;
         Ok(bytes?)
     })

@@ -65,7 +65,7 @@ fn a_database_is_calibrated_and_opened_with_it() {
             of(kind, Speed::Far);
         }
         assert_eq!(of(LookupKind::Key, Speed::Far).place, "t");
-        assert_eq!(of(LookupKind::List, Speed::Far).place, "a stand-in");
+        assert_eq!(of(LookupKind::List, Speed::Far).place, "a scratch table");
     }
     for Measured {
         plain_ns,

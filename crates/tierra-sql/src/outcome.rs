@@ -72,7 +72,7 @@ pub struct Rows {
     schema: SchemaRef,
     /// The schema with the user's names, if the plan's differ.
     restored: Option<SchemaRef>,
-    source: Source,
+    source: RowSource,
     plan: Option<PlanWork>,
     /// The account of collected rows.
     collected: Option<Collected>,
@@ -82,7 +82,7 @@ pub struct Rows {
     _deep: Option<DeepPlan>,
 }
 
-enum Source {
+enum RowSource {
     Query(SendableRecordBatchStream),
     Ready(std::vec::IntoIter<RecordBatch>),
 }
@@ -99,7 +99,7 @@ impl Rows {
         Self {
             schema: restored.clone().unwrap_or(planned),
             restored,
-            source: Source::Query(stream),
+            source: RowSource::Query(stream),
             plan: Some(PlanWork::new(plan)),
             collected: Some(Collected::new("the answer", pool)),
             tracked: None,
@@ -116,7 +116,7 @@ impl Rows {
         Self {
             schema,
             restored: None,
-            source: Source::Ready(batches.into_iter()),
+            source: RowSource::Ready(batches.into_iter()),
             plan: None,
             collected: None,
             tracked: None,
@@ -176,12 +176,12 @@ impl Rows {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<RecordBatch, SqlError>>> {
         match &mut self.source {
-            Source::Query(stream) => {
+            RowSource::Query(stream) => {
                 let next = defect::caught_in_poll(|| stream.poll_next_unpin(context));
                 let next = match next {
                     Ok(next) => next.map(|next| next.map(|batch| batch.map_err(SqlError::from))),
                     Err(defect) => {
-                        self.source = Source::Ready(Vec::new().into_iter());
+                        self.source = RowSource::Ready(Vec::new().into_iter());
                         Poll::Ready(Some(Err(defect)))
                     }
                 };
@@ -190,7 +190,7 @@ impl Rows {
                 };
                 next.map_ok(|batch| under(schema, &batch))
             }
-            Source::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
+            RowSource::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
         }
     }
 }
@@ -202,7 +202,7 @@ impl Stream for Rows {
         let heeded = self.tracked.as_ref().map(|tracked| tracked.heed(context));
         let next = match heeded {
             Some(Err(cancelled)) => {
-                self.source = Source::Ready(Vec::new().into_iter());
+                self.source = RowSource::Ready(Vec::new().into_iter());
                 Poll::Ready(Some(Err(cancelled)))
             }
             _ => self.poll_source(context),

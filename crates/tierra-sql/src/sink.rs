@@ -18,7 +18,7 @@ use tierra_engine::Table;
 use crate::types::conform;
 
 /// From this many rows, an INSERT builds segments instead of filling the tail.
-pub(crate) const BULK_ROWS: usize = 1 << 16;
+pub(crate) use tierra_engine::TAIL_APPEND_ROWS;
 /// The most bytes, in arrow's form, of fewer rows that are kept until the last one. More go through a [`Loader`] too, which
 /// holds as much as a segment needs. It puts them into the tail if they turn out to be few.
 const PENDING_MOST_BYTES: usize = 64 << 20;
@@ -75,7 +75,7 @@ impl TableSink {
     pub(crate) async fn write_converted(&self, mut rows: SendableRecordBatchStream) -> Result<u64> {
         let mut pending = Vec::new();
         let (mut pending_rows, mut pending_bytes) = (0, 0);
-        while pending_rows < BULK_ROWS && pending_bytes < PENDING_MOST_BYTES {
+        while pending_rows < TAIL_APPEND_ROWS && pending_bytes < PENDING_MOST_BYTES {
             let Some(batch) = rows.next().await else {
                 let table = Arc::clone(&self.table);
                 heed_cancellation().await;

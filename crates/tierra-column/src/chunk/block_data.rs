@@ -6,7 +6,7 @@ use crate::chunk::layout::BlockEntry;
 use crate::encoding::compressed::{Codec, Compressed};
 use crate::encoding::delta::{self, Frame};
 use crate::encoding::fastpfor::Patched;
-use crate::encoding::format::Kind;
+use crate::encoding::format::BlockKind;
 use crate::encoding::mini_blocks::{MiniBlocks, Run};
 use crate::encoding::plain_strings::Strings;
 use crate::encoding::plain_wide::WIDE_BYTES;
@@ -28,7 +28,7 @@ pub(crate) struct BlockData<'a> {
     pub(crate) payload: Payload<'a>,
 }
 
-/// A block's values in their format: one for each [`Kind`].
+/// A block's values in their format: one for each [`BlockKind`].
 #[derive(Clone, Copy)]
 pub(crate) enum Payload<'a> {
     /// Codes of one width.
@@ -76,19 +76,21 @@ impl<'a> Chunk<'a> {
             Payload::Compressed(Compressed::new(codec, bytes, entry.width, width, rows))
         };
         let payload = match descriptor.kind {
-            Kind::Packed => Payload::Packed(run(bytes)),
-            Kind::MiniBlocks(minis) => {
+            BlockKind::Packed => Payload::Packed(run(bytes)),
+            BlockKind::MiniBlocks(minis) => {
                 Payload::MiniBlocks(MiniBlocks::new(minis, bytes, len, rows)?)
             }
-            Kind::Runs => Payload::Runs(Runs::new(bytes, len, rows, entry.width)?),
-            Kind::Patched => Payload::Patched(Patched::new(bytes, len, rows, entry.summary())?),
-            Kind::Lz4 => compressed(Codec::Lz4),
-            Kind::Snappy => compressed(Codec::Snappy),
-            Kind::Differences => {
+            BlockKind::Runs => Payload::Runs(Runs::new(bytes, len, rows, entry.width)?),
+            BlockKind::Patched => {
+                Payload::Patched(Patched::new(bytes, len, rows, entry.summary())?)
+            }
+            BlockKind::Lz4 => compressed(Codec::Lz4),
+            BlockKind::Snappy => compressed(Codec::Snappy),
+            BlockKind::Differences => {
                 Payload::Differences(Frame::read(bytes), run(&bytes[delta::HEADER_BYTES..]))
             }
-            Kind::Wide => Payload::Wide(&bytes[..rows * WIDE_BYTES]),
-            Kind::Strings => Payload::Strings(Strings::new(bytes, len, rows, entry.width)),
+            BlockKind::Wide => Payload::Wide(&bytes[..rows * WIDE_BYTES]),
+            BlockKind::Strings => Payload::Strings(Strings::new(bytes, len, rows, entry.width)),
         };
         Ok(BlockData {
             base: descriptor.block_base(&entry),

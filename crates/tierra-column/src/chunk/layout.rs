@@ -52,7 +52,7 @@ use std::ops::Range;
 use crate::bits::{BLOCK_LEN, MAX_WIDTH, PAD_BYTES, max_code, packed_bytes};
 use crate::block::Summary;
 use crate::bytes::{LINE_BYTES, array, lines, read_u32, read_u64};
-use crate::encoding::format::{BaseOf, Kind, Nulls};
+use crate::encoding::format::{BaseOf, BlockKind, Nulls};
 use crate::encoding::{Encoding, delta, fastpfor, frame_of_reference, plain_wide, rle, validity};
 use crate::error::FormatError;
 use crate::limits::{CHUNK_ROWS, SKETCHED_ROWS};
@@ -80,7 +80,7 @@ pub(crate) struct Descriptor {
     pub(crate) ty: LogicalType,
     pub(crate) encoding: Encoding,
     /// What its blocks are.
-    pub(crate) kind: Kind,
+    pub(crate) kind: BlockKind,
     pub(crate) base_of: BaseOf,
     /// How NULLs are stored, if there are any.
     pub(crate) nulls: Option<Nulls>,
@@ -205,17 +205,17 @@ impl Descriptor {
     /// directory.
     pub(crate) fn stride_bytes(&self) -> Option<usize> {
         let values = match (self.kind, self.base_of) {
-            (Kind::Packed, BaseOf::Chunk) => packed_bytes(BLOCK_LEN, self.width),
-            (Kind::Wide, _) => plain_wide::WIDE_BYTES * BLOCK_LEN,
-            (Kind::Packed, BaseOf::Block)
+            (BlockKind::Packed, BaseOf::Chunk) => packed_bytes(BLOCK_LEN, self.width),
+            (BlockKind::Wide, _) => plain_wide::WIDE_BYTES * BLOCK_LEN,
+            (BlockKind::Packed, BaseOf::Block)
             | (
-                Kind::MiniBlocks(_)
-                | Kind::Runs
-                | Kind::Patched
-                | Kind::Lz4
-                | Kind::Snappy
-                | Kind::Differences
-                | Kind::Strings,
+                BlockKind::MiniBlocks(_)
+                | BlockKind::Runs
+                | BlockKind::Patched
+                | BlockKind::Lz4
+                | BlockKind::Snappy
+                | BlockKind::Differences
+                | BlockKind::Strings,
                 _,
             ) => return None,
         };
@@ -225,15 +225,15 @@ impl Descriptor {
     /// Whether all codes of the chunk have one base and one width.
     pub(crate) fn has_one_base(&self) -> bool {
         match self.kind {
-            Kind::Packed => self.base_of == BaseOf::Chunk,
-            Kind::MiniBlocks(_)
-            | Kind::Runs
-            | Kind::Patched
-            | Kind::Lz4
-            | Kind::Snappy
-            | Kind::Differences
-            | Kind::Wide
-            | Kind::Strings => false,
+            BlockKind::Packed => self.base_of == BaseOf::Chunk,
+            BlockKind::MiniBlocks(_)
+            | BlockKind::Runs
+            | BlockKind::Patched
+            | BlockKind::Lz4
+            | BlockKind::Snappy
+            | BlockKind::Differences
+            | BlockKind::Wide
+            | BlockKind::Strings => false,
         }
     }
 
@@ -241,14 +241,14 @@ impl Descriptor {
     fn block_bytes(&self, rows: usize, width: u8) -> (usize, bool) {
         let packed = packed_bytes(rows, width);
         let (values, more) = match self.kind {
-            Kind::Packed => (packed, false),
-            Kind::MiniBlocks(len) => (len.header_bytes(), true),
-            Kind::Runs => (rle::HEADER_BYTES, true),
-            Kind::Patched => (fastpfor::HEADER_BYTES, true),
-            Kind::Lz4 | Kind::Snappy => (packed, width == 0),
-            Kind::Differences => (delta::HEADER_BYTES + packed, false),
-            Kind::Wide => (plain_wide::WIDE_BYTES * rows, false),
-            Kind::Strings => (lines(packed), true),
+            BlockKind::Packed => (packed, false),
+            BlockKind::MiniBlocks(len) => (len.header_bytes(), true),
+            BlockKind::Runs => (rle::HEADER_BYTES, true),
+            BlockKind::Patched => (fastpfor::HEADER_BYTES, true),
+            BlockKind::Lz4 | BlockKind::Snappy => (packed, width == 0),
+            BlockKind::Differences => (delta::HEADER_BYTES + packed, false),
+            BlockKind::Wide => (plain_wide::WIDE_BYTES * rows, false),
+            BlockKind::Strings => (lines(packed), true),
         };
         (self.bitmap_bytes() + values, more)
     }
@@ -421,7 +421,7 @@ impl Descriptor {
             if entry.width > MAX_WIDTH {
                 return Err(corrupt("its codes are wider than 64 bits"));
             }
-            let is_compressed = matches!(self.kind, Kind::Lz4 | Kind::Snappy);
+            let is_compressed = matches!(self.kind, BlockKind::Lz4 | BlockKind::Snappy);
             if is_compressed && ![0, self.ty.natural_width()].contains(&entry.width) {
                 return Err(corrupt("its values have another width than their type"));
             }
@@ -468,28 +468,28 @@ impl Descriptor {
     /// Whether filters are evaluated on codes of one base per block.
     pub(crate) fn has_codes(&self) -> bool {
         match self.kind {
-            Kind::Packed | Kind::MiniBlocks(_) | Kind::Runs => true,
-            Kind::Patched
-            | Kind::Lz4
-            | Kind::Snappy
-            | Kind::Differences
-            | Kind::Wide
-            | Kind::Strings => false,
+            BlockKind::Packed | BlockKind::MiniBlocks(_) | BlockKind::Runs => true,
+            BlockKind::Patched
+            | BlockKind::Lz4
+            | BlockKind::Snappy
+            | BlockKind::Differences
+            | BlockKind::Wide
+            | BlockKind::Strings => false,
         }
     }
 
     fn code_limit(&self, entry: &BlockEntry) -> u64 {
         match self.kind {
             // They have widths of their own.
-            Kind::MiniBlocks(_) => u64::MAX,
-            Kind::Packed
-            | Kind::Runs
-            | Kind::Patched
-            | Kind::Lz4
-            | Kind::Snappy
-            | Kind::Differences
-            | Kind::Wide
-            | Kind::Strings => max_code(entry.width),
+            BlockKind::MiniBlocks(_) => u64::MAX,
+            BlockKind::Packed
+            | BlockKind::Runs
+            | BlockKind::Patched
+            | BlockKind::Lz4
+            | BlockKind::Snappy
+            | BlockKind::Differences
+            | BlockKind::Wide
+            | BlockKind::Strings => max_code(entry.width),
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::chunk::flat::Decoded;
 use crate::chunk::layout::BlockEntry;
 use crate::dictionary::{Decoder, ValueRef};
 use crate::encoding::delta::HEADER_BYTES;
-use crate::encoding::format::Kind;
+use crate::encoding::format::BlockKind;
 use crate::encoding::plain_wide::{self, WIDE_BYTES};
 use crate::encoding::validity::BITMAP_BYTES;
 use crate::error::FormatError;
@@ -124,18 +124,18 @@ impl<'a> Chunk<'a> {
     /// Where the value of a block's row lies among its values, if these are all alike.
     fn value_location(&self, values: &'a [u8], row: usize) -> (&'a [u8], CellState) {
         match self.descriptor.kind {
-            Kind::Wide => {
+            BlockKind::Wide => {
                 let wide = &values[row * WIDE_BYTES..][..WIDE_BYTES];
                 (wide, CellState::Rare(RareState::Wide))
             }
-            Kind::Packed
-            | Kind::MiniBlocks(_)
-            | Kind::Runs
-            | Kind::Patched
-            | Kind::Lz4
-            | Kind::Snappy
-            | Kind::Differences
-            | Kind::Strings => {
+            BlockKind::Packed
+            | BlockKind::MiniBlocks(_)
+            | BlockKind::Runs
+            | BlockKind::Patched
+            | BlockKind::Lz4
+            | BlockKind::Snappy
+            | BlockKind::Differences
+            | BlockKind::Strings => {
                 let code = Kernels::words(values, self.descriptor.width, row);
                 (code, CellState::Code)
             }
@@ -292,15 +292,15 @@ impl<'a> CellReader<'_, 'a> {
     #[inline(always)]
     fn entry(&mut self, bytes: &'a [u8]) -> Next<'a> {
         match self.chunk.descriptor.kind {
-            Kind::Packed => {}
-            Kind::MiniBlocks(_)
-            | Kind::Runs
-            | Kind::Patched
-            | Kind::Lz4
-            | Kind::Snappy
-            | Kind::Differences
-            | Kind::Wide
-            | Kind::Strings => {
+            BlockKind::Packed => {}
+            BlockKind::MiniBlocks(_)
+            | BlockKind::Runs
+            | BlockKind::Patched
+            | BlockKind::Lz4
+            | BlockKind::Snappy
+            | BlockKind::Differences
+            | BlockKind::Wide
+            | BlockKind::Strings => {
                 return self.irregular(bytes);
             }
         }
@@ -320,19 +320,19 @@ impl<'a> CellReader<'_, 'a> {
         let entry = BlockEntry::read(entry);
         let (block, row) = (self.chunk.block_and_beyond(&entry), self.row_in_block());
         let (inner, bytes) = match self.chunk.descriptor.kind {
-            Kind::MiniBlocks(_) => (RareState::Widths, &block[..1]),
-            Kind::Runs | Kind::Patched | Kind::Lz4 | Kind::Snappy => {
+            BlockKind::MiniBlocks(_) => (RareState::Widths, &block[..1]),
+            BlockKind::Runs | BlockKind::Patched | BlockKind::Lz4 | BlockKind::Snappy => {
                 (RareState::Block, &block[..entry.len_bytes as usize])
             }
-            Kind::Differences => {
+            BlockKind::Differences => {
                 let codes = packed_bytes(row + 1, entry.width);
                 (RareState::Differences, &block[..HEADER_BYTES + codes])
             }
-            Kind::Strings if self.chunk.descriptor.bitmap_bytes() > 0 => {
+            BlockKind::Strings if self.chunk.descriptor.bitmap_bytes() > 0 => {
                 (RareState::StringValidity, &block[row / 8..][..1])
             }
-            Kind::Strings => return self.ends(),
-            Kind::Packed | Kind::Wide => return self.unexpected_kind(),
+            BlockKind::Strings => return self.ends(),
+            BlockKind::Packed | BlockKind::Wide => return self.unexpected_kind(),
         };
         self.state = CellState::Rare(inner);
         Continue(bytes)

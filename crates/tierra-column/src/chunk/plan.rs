@@ -12,9 +12,9 @@ use crate::bytes::{LINE_BYTES, lines};
 use crate::chunk::layout::{BlockEntry, DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, header_bytes};
 use crate::dictionary::DictionaryBuilder;
 use crate::encoding::EncodeError;
-use crate::encoding::format::{Plan, Target, Writer};
+use crate::encoding::format::{Plan, PlannedBlock, Writer};
 use crate::encoding::source::{Arrays, Source};
-use crate::encoding::values::Values;
+use crate::encoding::values::ChunkValues;
 use crate::encoding::{Encoding, dictionary, estimate, plain, sketched};
 use crate::limits::DATA_BYTES_MAX;
 use crate::logical_type::LogicalType;
@@ -65,7 +65,7 @@ impl ChunkPlan {
                 });
             }
         }
-        let values = Values::new(ty, Source::Arrays(arrays));
+        let values = ChunkValues::new(ty, Source::Arrays(arrays));
         let wanted = encoding.unwrap_or_else(|| estimate::encoding(&values, dictionary.is_some()));
         if let Some(dictionary) = dictionary.filter(|_| wanted.uses_dictionary()) {
             let codes = dictionary.encode(values.source.arrays().arrays())?;
@@ -101,7 +101,7 @@ impl ChunkPlan {
         codes: Vec<u32>,
         min_max: (u64, u64),
     ) -> ChunkPlan {
-        let codes = Values::new(ty, Source::Codes(codes));
+        let codes = ChunkValues::new(ty, Source::Codes(codes));
         let plan = dictionary::plan(&codes);
         let mut plan = ChunkPlan::place(Encoding::Dictionary, codes, plan, None);
         plan.descriptor.generation = generation;
@@ -112,11 +112,11 @@ impl ChunkPlan {
     /// Places the blocks one after the other.
     fn place(
         encoding: Encoding,
-        values: Values,
+        values: ChunkValues,
         plan: Plan,
         sketch: Option<DistinctSketch>,
     ) -> ChunkPlan {
-        let Values { ty, source, .. } = values;
+        let ChunkValues { ty, source, .. } = values;
         let format = encoding.format();
         let mut entries: Vec<BlockEntry> = plan
             .blocks
@@ -192,7 +192,7 @@ impl ChunkPlan {
             data[end..from].fill(0);
             end = from + entry.len_bytes as usize;
             let bytes = &mut data[from..end];
-            let target = Target {
+            let target = PlannedBlock {
                 block,
                 base: self.descriptor.block_base(entry),
                 width: entry.width,

@@ -15,7 +15,7 @@ use arrow::datatypes::{
 use hashbrown::{DefaultHashBuilder, HashTable};
 use tierra_memory::MemoryGate;
 
-use super::{Dictionary, Values, sort};
+use super::{Dictionary, DictionaryValues, sort};
 use crate::encoding::EncodeError;
 use crate::limits::NULL_CODE;
 use crate::logical_type::LogicalType;
@@ -129,8 +129,8 @@ impl DictionaryBuilder {
         builder.main_len = dictionary.main_len();
         builder.gate = Arc::clone(&dictionary.gate);
         builder.values = match &dictionary.values {
-            Values::Ordinals(values) => Interned::Ordinals(values.to_vec()),
-            Values::Strings(values) => Interned::Strings(Strings {
+            DictionaryValues::Ordinals(values) => Interned::Ordinals(values.to_vec()),
+            DictionaryValues::Strings(values) => Interned::Strings(Strings {
                 views: values.views().to_vec(),
                 closed: values.data_buffers().to_vec(),
                 open: Vec::new(),
@@ -283,8 +283,8 @@ impl DictionaryBuilder {
     /// The dictionary as it is now.
     pub fn finish(self) -> Dictionary {
         let values = match self.values {
-            Interned::Ordinals(values) => Values::Ordinals(Arc::new(values)),
-            Interned::Strings(strings) => Values::Strings(strings.finish()),
+            Interned::Ordinals(values) => DictionaryValues::Ordinals(Arc::new(values)),
+            Interned::Strings(strings) => DictionaryValues::Strings(strings.finish()),
         };
         Dictionary::new(self.ty, self.generation, values, self.main_len, self.gate)
     }

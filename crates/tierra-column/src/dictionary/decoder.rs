@@ -7,7 +7,7 @@
 use arrow::array::{Array, StringViewArray};
 use arrow::datatypes::ToByteSlice;
 
-use super::{Dictionary, Values};
+use super::{Dictionary, DictionaryValues};
 use crate::error::FormatError;
 use crate::view::INLINE_BYTES;
 
@@ -37,8 +37,10 @@ impl Dictionary {
     /// What lookups of single codes need of it.
     pub fn decoder(&self) -> Decoder<'_> {
         let (words, strings) = match &self.values {
-            Values::Ordinals(values) => (&values[..], None),
-            Values::Strings(values) => (values.views().inner().typed_data(), Some(values)),
+            DictionaryValues::Ordinals(values) => (&values[..], None),
+            DictionaryValues::Strings(values) => {
+                (values.views().inner().typed_data(), Some(values))
+            }
         };
         Decoder {
             generation: self.generation,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::StringViewArray;
 use arrow::buffer::ScalarBuffer;
 
-use super::{Dictionary, Values};
+use super::{Dictionary, DictionaryValues};
 
 /// Old code to new code, from one generation to the next.
 #[derive(Debug, Clone)]
@@ -57,16 +57,16 @@ impl Dictionary {
             codes[code as usize] = rank as u32;
         }
         let values = match &self.values {
-            Values::Ordinals(values) => Values::Ordinals(Arc::new(
+            DictionaryValues::Ordinals(values) => DictionaryValues::Ordinals(Arc::new(
                 order.iter().map(|&code| values[code as usize]).collect(),
             )),
-            Values::Strings(values) => {
+            DictionaryValues::Strings(values) => {
                 let views: Vec<u128> = order
                     .iter()
                     .map(|&code| values.views()[code as usize])
                     .collect();
                 let buffers = values.data_buffers().to_vec();
-                Values::Strings(StringViewArray::new(
+                DictionaryValues::Strings(StringViewArray::new(
                     ScalarBuffer::from(views),
                     buffers,
                     None,
@@ -87,8 +87,10 @@ impl Dictionary {
 
     fn is_less(&self, a: u32, b: u32) -> bool {
         match &self.values {
-            Values::Ordinals(values) => values[a as usize] < values[b as usize],
-            Values::Strings(values) => values.value(a as usize) < values.value(b as usize),
+            DictionaryValues::Ordinals(values) => values[a as usize] < values[b as usize],
+            DictionaryValues::Strings(values) => {
+                values.value(a as usize) < values.value(b as usize)
+            }
         }
     }
 }

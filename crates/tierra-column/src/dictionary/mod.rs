@@ -35,7 +35,7 @@ pub(crate) use code_set::{CodeSet, bitmap_of, clear_beyond};
 pub use decoder::Decoder;
 pub(crate) use decoder::ValueRef;
 pub use merge::Remapping;
-pub(crate) use values::Values;
+pub(crate) use values::DictionaryValues;
 
 use crate::filter::{ResolvedFilter, ValueSet};
 use crate::logical_type::{LogicalType, Physical};
@@ -49,7 +49,7 @@ use search::Order;
 pub struct Dictionary {
     ty: LogicalType,
     generation: u64,
-    values: Values,
+    values: DictionaryValues,
     main: Order,
     delta: Order,
     /// Of looking values up. Generations that follow each other share it.
@@ -64,7 +64,7 @@ impl Dictionary {
     fn new(
         ty: LogicalType,
         generation: u64,
-        values: Values,
+        values: DictionaryValues,
         main_len: usize,
         gate: Arc<MemoryGate>,
     ) -> Dictionary {
@@ -122,13 +122,13 @@ impl Dictionary {
     /// Bytes of near memory it takes.
     pub fn len_bytes(&self) -> usize {
         let values = match &self.values {
-            Values::Ordinals(values) => values.len() * size_of::<u64>(),
-            Values::Strings(values) => values.get_buffer_memory_size(),
+            DictionaryValues::Ordinals(values) => values.len() * size_of::<u64>(),
+            DictionaryValues::Strings(values) => values.get_buffer_memory_size(),
         };
         values + self.main.len_bytes() + self.delta.len_bytes()
     }
 
-    pub(crate) fn values(&self) -> &Values {
+    pub(crate) fn values(&self) -> &DictionaryValues {
         &self.values
     }
 
@@ -138,8 +138,10 @@ impl Dictionary {
     /// If there is none.
     pub fn value(&self, code: u32) -> Value {
         match &self.values {
-            Values::Ordinals(values) => Value::Ordinal(values[code as usize]),
-            Values::Strings(values) => Value::Bytes(values.value(code as usize).as_bytes().into()),
+            DictionaryValues::Ordinals(values) => Value::Ordinal(values[code as usize]),
+            DictionaryValues::Strings(values) => {
+                Value::Bytes(values.value(code as usize).as_bytes().into())
+            }
         }
     }
 
@@ -153,8 +155,8 @@ impl Dictionary {
                 .collect()
         }
         match (&self.values, self.ty) {
-            (Values::Strings(values), _) => Arc::new(values.clone()),
-            (Values::Ordinals(values), ty) => match ty {
+            (DictionaryValues::Strings(values), _) => Arc::new(values.clone()),
+            (DictionaryValues::Ordinals(values), ty) => match ty {
                 LogicalType::Boolean => Arc::new(
                     values
                         .iter()
@@ -177,7 +179,7 @@ impl Dictionary {
     pub fn code_of_many(&self, values: &[Value], lookups: &mut Lookups) -> Vec<Option<u32>> {
         let mut codes = vec![None; values.len()];
         match &self.values {
-            Values::Ordinals(_) => {
+            DictionaryValues::Ordinals(_) => {
                 let (indexes, wanted): (Vec<usize>, Vec<u64>) = values
                     .iter()
                     .enumerate()
@@ -190,7 +192,7 @@ impl Dictionary {
                     codes[indexes[index]] = Some(code);
                 });
             }
-            Values::Strings(strings) => {
+            DictionaryValues::Strings(strings) => {
                 let (indexes, wanted): (Vec<usize>, Vec<&[u8]>) = values
                     .iter()
                     .enumerate()
@@ -315,11 +317,11 @@ impl Dictionary {
     /// Calls `found` with the code of each member of a set that has one.
     fn find_members(&self, set: &ValueSet, lookups: &mut Lookups, mut found: impl FnMut(u32)) {
         match (&self.values, set) {
-            (Values::Ordinals(_), ValueSet::Ordinals(set)) => {
+            (DictionaryValues::Ordinals(_), ValueSet::Ordinals(set)) => {
                 let members = set.within(u64::MIN, u64::MAX);
                 self.find_ordinals(members, lookups, |_, code| found(code));
             }
-            (Values::Strings(strings), ValueSet::Bytes { sorted, .. }) => {
+            (DictionaryValues::Strings(strings), ValueSet::Bytes { sorted, .. }) => {
                 self.find_strings(strings, sorted, lookups, |_, code| found(code));
             }
             _ => {}
@@ -328,10 +330,10 @@ impl Dictionary {
 
     fn is_member(&self, set: &ValueSet, code: u32) -> bool {
         match (&self.values, set) {
-            (Values::Ordinals(values), ValueSet::Ordinals(set)) => {
+            (DictionaryValues::Ordinals(values), ValueSet::Ordinals(set)) => {
                 set.contains(values[code as usize])
             }
-            (Values::Strings(values), ValueSet::Bytes { hashed, .. }) => {
+            (DictionaryValues::Strings(values), ValueSet::Bytes { hashed, .. }) => {
                 hashed.contains(values.value(code as usize).as_bytes())
             }
             _ => false,

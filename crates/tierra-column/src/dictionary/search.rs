@@ -15,7 +15,7 @@ use arrow::array::StringViewArray;
 use tierra_index::{FETCHED_BYTES, PrefixTree, SearchTree, SortedStrings, lower_bound};
 use tierra_interleave::{Cx, GroupReport, GroupSize, Mode, for_each};
 
-use super::{Values, sort};
+use super::{DictionaryValues, sort};
 use crate::filter::BytesRange;
 use crate::view::INLINE_BYTES;
 
@@ -51,22 +51,22 @@ const ORDINALS_TOGETHER: usize = 512;
 
 impl Order {
     /// Of the first `len` codes, whose values ascend already.
-    pub(super) fn ascending(values: &Values, len: usize) -> Order {
+    pub(super) fn ascending(values: &DictionaryValues, len: usize) -> Order {
         let codes = Codes::Ranks { len };
         let index = match values {
-            Values::Ordinals(values) => Index::Ordinals {
+            DictionaryValues::Ordinals(values) => Index::Ordinals {
                 ascending: Arc::clone(values),
                 tree: Arc::new(SearchTree::new(&values[..len])),
             },
-            Values::Strings(strings) => Index::of_strings(strings, &codes),
+            DictionaryValues::Strings(strings) => Index::of_strings(strings, &codes),
         };
         Order { codes, index }
     }
 
     /// Of codes in any order.
-    pub(super) fn sorting(values: &Values, codes: Range<u32>) -> Order {
+    pub(super) fn sorting(values: &DictionaryValues, codes: Range<u32>) -> Order {
         match values {
-            Values::Ordinals(values) => {
+            DictionaryValues::Ordinals(values) => {
                 let (ascending, codes) = sort::ordinals(values, codes);
                 Order {
                     index: Index::Ordinals {
@@ -76,7 +76,7 @@ impl Order {
                     codes: Codes::Sorted(Arc::new(codes)),
                 }
             }
-            Values::Strings(strings) => {
+            DictionaryValues::Strings(strings) => {
                 let codes = Codes::Sorted(Arc::new(sort::strings(strings, codes)));
                 Order {
                     index: Index::of_strings(strings, &codes),
@@ -192,11 +192,11 @@ impl Order {
     /// Codes of strings in a range.
     pub(super) fn within(
         &self,
-        values: &Values,
+        values: &DictionaryValues,
         (low, high): &BytesRange,
     ) -> impl Iterator<Item = u32> {
         let rank = |before: &dyn Fn(&[u8]) -> bool| {
-            let Values::Strings(strings) = values else {
+            let DictionaryValues::Strings(strings) = values else {
                 return 0;
             };
             let (mut low, mut len) = (0, self.len());

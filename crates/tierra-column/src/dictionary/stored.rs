@@ -1,4 +1,4 @@
-//! A dictionary as it is stored: one image of its main part, and one of each piece of delta.
+//! A dictionary as it is stored: one piece of its main part, and one for each part of its delta.
 //!
 //! ```text
 //! 0         4  5     6         8            16           24       32           40    44     48
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use arrow::array::{StringViewArray, make_view};
 use arrow::buffer::{Buffer, ScalarBuffer};
 
-use super::{Dictionary, Values};
+use super::{Dictionary, DictionaryValues};
 use crate::bytes::{read_u32, read_u64};
 use crate::error::FormatError;
 use crate::limits::NULL_CODE;
@@ -33,63 +33,63 @@ const HEADER_BYTES: usize = 48;
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
 fn corrupt(why: &str) -> FormatError {
-    FormatError::corrupt("a dictionary image", why)
+    FormatError::corrupt("a dictionary piece", why)
 }
 
 impl Dictionary {
-    /// The image of the main part. Written once per generation.
-    pub fn main_image(&self) -> Vec<u8> {
-        self.image(0, 0, self.main_len())
+    /// The piece of the main part. Written once per generation.
+    pub fn main_piece(&self) -> Vec<u8> {
+        self.piece(0, 0, self.main_len())
     }
 
-    /// The image of the delta from code `from` on: what was added since the last one.
+    /// The piece of the delta from code `from` on: what was added since the last one.
     ///
     /// # Panics
     /// If `from` lies in the main part or beyond [`Dictionary::len`].
-    pub fn delta_image(&self, from: usize) -> Vec<u8> {
+    pub fn delta_piece(&self, from: usize) -> Vec<u8> {
         assert!(
             self.main_len() <= from && from <= self.len(),
             "code {from} is no delta's first"
         );
-        self.image(1, from, self.len())
+        self.piece(1, from, self.len())
     }
 
-    /// Bytes of [`Dictionary::main_image`], without making it.
-    pub fn main_image_bytes(&self) -> usize {
-        self.image_bytes(0, self.main_len())
+    /// Bytes of [`Dictionary::main_piece`], without making it.
+    pub fn main_piece_bytes(&self) -> usize {
+        self.piece_bytes(0, self.main_len())
     }
 
-    /// Bytes of [`Dictionary::delta_image`], without making it.
+    /// Bytes of [`Dictionary::delta_piece`], without making it.
     ///
     /// # Panics
     /// If `from` lies beyond [`Dictionary::len`].
-    pub fn delta_image_bytes(&self, from: usize) -> usize {
-        self.image_bytes(from, self.len())
+    pub fn delta_piece_bytes(&self, from: usize) -> usize {
+        self.piece_bytes(from, self.len())
     }
 
-    fn image_bytes(&self, from: usize, to: usize) -> usize {
+    fn piece_bytes(&self, from: usize, to: usize) -> usize {
         HEADER_BYTES
             + match &self.values {
-                Values::Ordinals(values) => size_of_val(&values[from..to]),
+                DictionaryValues::Ordinals(values) => size_of_val(&values[from..to]),
                 // The lower half of a view is the string's length.
-                Values::Strings(values) => values.views()[from..to]
+                DictionaryValues::Strings(values) => values.views()[from..to]
                     .iter()
                     .map(|view| size_of::<u32>() + *view as u32 as usize)
                     .sum(),
             }
     }
 
-    fn image(&self, part: u8, from: usize, to: usize) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.image_bytes(from, to));
+    fn piece(&self, part: u8, from: usize, to: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.piece_bytes(from, to));
         out.resize(HEADER_BYTES, 0);
         let mut string_bytes = 0;
         match &self.values {
-            Values::Ordinals(values) => {
+            DictionaryValues::Ordinals(values) => {
                 values[from..to]
                     .iter()
                     .for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
             }
-            Values::Strings(values) => {
+            DictionaryValues::Strings(values) => {
                 let strings = || (from..to).map(|code| values.value(code).as_bytes());
                 for string in strings() {
                     string_bytes += string.len() as u64;
@@ -102,7 +102,7 @@ impl Dictionary {
         out[0..4].copy_from_slice(&MAGIC);
         out[4] = VERSION;
         out[5] = part;
-        out[6] = u8::from(matches!(self.values, Values::Strings(_)));
+        out[6] = u8::from(matches!(self.values, DictionaryValues::Strings(_)));
         out[8..16].copy_from_slice(&self.generation.to_le_bytes());
         out[16..24].copy_from_slice(&(from as u64).to_le_bytes());
         out[24..32].copy_from_slice(&((to - from) as u64).to_le_bytes());
@@ -114,11 +114,11 @@ impl Dictionary {
         out
     }
 
-    /// Reads a generation back from the image of its main part and those of its delta, in order.
+    /// Reads a generation back from the piece of its main part and those of its delta, in order.
     /// Each may be followed by other bytes.
     ///
     /// # Errors
-    /// [`FormatError`] where an image is damaged, of another generation or type, or out of turn.
+    /// [`FormatError`] where a piece is damaged, of another generation or type, or out of turn.
     pub fn open(
         ty: LogicalType,
         generation: u64,
@@ -145,10 +145,12 @@ impl Dictionary {
     }
 }
 
-fn ascends(values: &Values, len: usize) -> bool {
+fn ascends(values: &DictionaryValues, len: usize) -> bool {
     match values {
-        Values::Ordinals(values) => values[..len].is_sorted_by(|a, b| a < b),
-        Values::Strings(values) => (1..len).all(|code| values.value(code - 1) < values.value(code)),
+        DictionaryValues::Ordinals(values) => values[..len].is_sorted_by(|a, b| a < b),
+        DictionaryValues::Strings(values) => {
+            (1..len).all(|code| values.value(code - 1) < values.value(code))
+        }
     }
 }
 
@@ -180,13 +182,13 @@ impl ValuesReader {
         }
     }
 
-    fn read(&mut self, generation: u64, part: u8, image: &[u8]) -> Result<(), FormatError> {
+    fn read(&mut self, generation: u64, part: u8, piece: &[u8]) -> Result<(), FormatError> {
         let truncated = |needed: u64| FormatError::Truncated {
-            what: "a dictionary image",
+            what: "a dictionary piece",
             needed,
-            found: image.len() as u64,
+            found: piece.len() as u64,
         };
-        let Some((header, body)) = image.split_first_chunk::<HEADER_BYTES>() else {
+        let Some((header, body)) = piece.split_first_chunk::<HEADER_BYTES>() else {
             return Err(truncated(HEADER_BYTES as u64));
         };
         if header[..4] != MAGIC {
@@ -202,7 +204,7 @@ impl ValuesReader {
                 supported: VERSION,
             });
         }
-        FormatError::check_crc("a dictionary image", &header[..44], read_u32(header, 44))?;
+        FormatError::check_crc("a dictionary piece", &header[..44], read_u32(header, 44))?;
         let is_strings = matches!(self, ValuesReader::Strings { .. });
         if header[5] != part || header[6] != u8::from(is_strings) {
             return Err(corrupt("it is another part, or of another type"));
@@ -228,7 +230,7 @@ impl ValuesReader {
             .ok()
             .and_then(|len| body.get(..len))
             .ok_or_else(|| truncated(len.saturating_add(HEADER_BYTES as u64)))?;
-        FormatError::check_crc("a dictionary image", body, read_u32(header, 40))?;
+        FormatError::check_crc("a dictionary piece", body, read_u32(header, 40))?;
         match self {
             ValuesReader::Ordinals(values) => {
                 if string_bytes != 0 {
@@ -245,10 +247,10 @@ impl ValuesReader {
         Ok(())
     }
 
-    fn finish(self) -> Result<Values, FormatError> {
+    fn finish(self) -> Result<DictionaryValues, FormatError> {
         Ok(match self {
-            ValuesReader::Ordinals(values) => Values::Ordinals(Arc::new(values)),
-            ValuesReader::Strings { views, buffers } => Values::Strings(
+            ValuesReader::Ordinals(values) => DictionaryValues::Ordinals(Arc::new(values)),
+            ValuesReader::Strings { views, buffers } => DictionaryValues::Strings(
                 // Checks every string to be UTF-8.
                 StringViewArray::try_new(ScalarBuffer::from(views), buffers, None)
                     .map_err(|error| corrupt(&error.to_string()))?,

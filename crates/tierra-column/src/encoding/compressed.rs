@@ -14,7 +14,7 @@
 use crate::bits::{BLOCK_LEN, Kernels, PAD_BYTES, packed_bytes};
 use crate::block::OrdinalBlock;
 use crate::encoding::format::Plan;
-use crate::encoding::values::Values;
+use crate::encoding::values::ChunkValues;
 use crate::encoding::{encoded, lz4, snappy};
 use crate::error::FormatError;
 
@@ -30,7 +30,7 @@ pub(crate) type Place = [u8; BLOCK_LEN * 8 + PAD_BYTES];
 
 /// Compresses every block by `compress`, which says how many bytes of its output it wrote; `None` if they do not fit.
 pub(crate) fn plan(
-    values: &Values,
+    values: &ChunkValues,
     mut compress: impl FnMut(&[u8], &mut [u8]) -> Option<usize>,
 ) -> Plan {
     let (kernels, width) = (Kernels::best(), values.ty.natural_width());

@@ -15,14 +15,16 @@ use crate::bits::{BLOCK_LEN, Kernels, Mask, packed_bytes, width_of};
 use crate::block::OrdinalBlock;
 use crate::bytes::read_u64;
 use crate::encoding::EncodeError;
-use crate::encoding::format::{BaseOf, BlockPlan, Format, Kind, Nulls, Plan, Target, Writer};
-use crate::encoding::values::{Sample, Values};
+use crate::encoding::format::{
+    BaseOf, BlockKind, BlockPlan, Format, Nulls, Plan, PlannedBlock, Writer,
+};
+use crate::encoding::values::{ChunkValues, Sample};
 use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {
     name: "delta",
     aliases: &["delta-bp"],
-    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Differences),
+    blocks: |physical| (physical == Physical::Ordinal).then_some(BlockKind::Differences),
     nulls: Nulls::Code,
     base_of: BaseOf::Chunk,
     uses_dictionary: false,
@@ -42,14 +44,14 @@ pub(crate) struct Frame {
     least: u64,
 }
 
-fn estimate(values: &Values, sample: &Sample) -> Option<f64> {
+fn estimate(values: &ChunkValues, sample: &Sample) -> Option<f64> {
     sample.bytes(|_, block| {
         let (_, width) = frame(block, values.null_codes)?;
         Some(HEADER_BYTES + packed_bytes(block.rows, width))
     })
 }
 
-fn plan(values: &Values) -> Result<Option<Plan>, EncodeError> {
+fn plan(values: &ChunkValues) -> Result<Option<Plan>, EncodeError> {
     let mut ordinals = OrdinalBlock::new();
     let block = |block| {
         values.source.fill(block, &mut ordinals);
@@ -64,7 +66,7 @@ fn plan(values: &Values) -> Result<Option<Plan>, EncodeError> {
     Ok(blocks.map(Plan::of_blocks))
 }
 
-fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
+fn write(writer: &mut Writer<'_>, target: &PlannedBlock, out: &mut [u8]) {
     writer.source.fill(target.block, &mut writer.block);
     let (frame, _) = frame(&writer.block, target.null_codes)
         .expect("planning gave up on delta where a block does not fit it");

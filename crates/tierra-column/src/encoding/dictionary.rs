@@ -16,10 +16,10 @@ use arrow::array::{Array, AsArray};
 use crate::bits::{BLOCK_LEN, packed_bytes, width_of};
 use crate::block::Summary;
 use crate::encoding::distinct::Distinct;
-use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan};
+use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls, Plan};
 use crate::encoding::packed;
 use crate::encoding::source::Source;
-use crate::encoding::values::{SAMPLE_BLOCKS, Sample, Values, sampled};
+use crate::encoding::values::{ChunkValues, SAMPLE_BLOCKS, Sample, sampled};
 use crate::logical_type::Physical;
 
 /// A dictionary pays for strings while fewer than one row in this many brings a new value.
@@ -31,7 +31,7 @@ pub(crate) const FORMAT: Format = Format {
     name: "dictionary",
     aliases: &[],
     blocks: |physical| match physical {
-        Physical::Ordinal | Physical::Bytes => Some(Kind::Packed),
+        Physical::Ordinal | Physical::Bytes => Some(BlockKind::Packed),
         Physical::Wide => None,
     },
     nulls: Nulls::Code,
@@ -45,7 +45,7 @@ pub(crate) const FORMAT: Format = Format {
 
 /// Bytes of codes and dictionary; `None` where new values keep coming, because a dictionary
 /// then grows with the rows and every scan pays for its misses.
-fn estimate(values: &Values, sample: &Sample) -> Option<f64> {
+fn estimate(values: &ChunkValues, sample: &Sample) -> Option<f64> {
     let mut distinct = Distinct::default();
     for (_, block) in &sample.blocks {
         // Past this there will be no dictionary, whatever the other blocks hold.
@@ -68,7 +68,7 @@ fn estimate(values: &Values, sample: &Sample) -> Option<f64> {
 }
 
 /// Whether a dictionary pays for strings: fewer than a quarter of the rows seem to bring a new one.
-pub(crate) fn pays_for_strings(values: &Values) -> bool {
+pub(crate) fn pays_for_strings(values: &ChunkValues) -> bool {
     let hasher = hashbrown::DefaultHashBuilder::default();
     let mut distinct = Distinct::default();
     let arrays = values.source.arrays();
@@ -86,7 +86,7 @@ pub(crate) fn pays_for_strings(values: &Values) -> bool {
 }
 
 /// Of values that are codes already.
-pub(crate) fn plan(codes: &Values) -> Plan {
+pub(crate) fn plan(codes: &ChunkValues) -> Plan {
     let (base, width) = base_and_width(codes.total, codes.null_codes);
     packed::plan(codes, base, width)
 }

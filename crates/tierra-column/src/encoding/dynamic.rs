@@ -3,7 +3,7 @@
 //! An outlier widens 64 values instead of 1,024. With 0.1 % of 31-bit outliers among 8-bit values a chunk takes 10.0 bits a
 //! value, and 11.2 with mini-blocks of 128; unpacking costs the same within a tenth.
 
-use crate::encoding::format::{BaseOf, Format, Kind, Nulls};
+use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls};
 use crate::encoding::mini_blocks;
 use crate::encoding::mini_len::MiniLen;
 use crate::logical_type::Physical;
@@ -13,7 +13,7 @@ const LEN: MiniLen = MiniLen::M64;
 pub(crate) const FORMAT: Format = Format {
     name: "dynamic",
     aliases: &["bp64"],
-    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::MiniBlocks(LEN)),
+    blocks: |physical| (physical == Physical::Ordinal).then_some(BlockKind::MiniBlocks(LEN)),
     nulls: Nulls::Code,
     base_of: BaseOf::Block,
     uses_dictionary: false,

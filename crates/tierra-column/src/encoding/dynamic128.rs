@@ -3,7 +3,7 @@
 //! It has half the widths of [`dynamic`](super::dynamic), 8 bytes a block, and pays with what an outlier widens. It is the
 //! smaller one only where neighbours are alike, and by less than 1 % there, so it is used where it is asked for.
 
-use crate::encoding::format::{BaseOf, Format, Kind, Nulls};
+use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls};
 use crate::encoding::mini_blocks;
 use crate::encoding::mini_len::MiniLen;
 use crate::logical_type::Physical;
@@ -13,7 +13,7 @@ const LEN: MiniLen = MiniLen::M128;
 pub(crate) const FORMAT: Format = Format {
     name: "dynamic128",
     aliases: &["bp128"],
-    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::MiniBlocks(LEN)),
+    blocks: |physical| (physical == Physical::Ordinal).then_some(BlockKind::MiniBlocks(LEN)),
     nulls: Nulls::Code,
     base_of: BaseOf::Block,
     uses_dictionary: false,

@@ -2,13 +2,13 @@
 
 use crate::bits::{BLOCK_LEN, Kernels};
 use crate::block::{OrdinalBlock, Summary};
-use crate::encoding::format::{BlockPlan, Plan, Target, Writer};
+use crate::encoding::format::{BlockPlan, Plan, PlannedBlock, Writer};
 use crate::encoding::validity;
-use crate::encoding::values::Values;
+use crate::encoding::values::ChunkValues;
 
 /// Encodes every block: `encode` appends the bytes of one, without a validity bitmap, and returns the width that its entry names.
 pub(crate) fn plan(
-    values: &Values,
+    values: &ChunkValues,
     mut encode: impl FnMut(&OrdinalBlock, Summary, &mut Vec<u8>) -> u8,
 ) -> Plan {
     let mut encoded = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn plan(
 }
 
 /// Copies the next block.
-pub(crate) fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
+pub(crate) fn write(writer: &mut Writer<'_>, target: &PlannedBlock, out: &mut [u8]) {
     let out = validity::split(writer, target, out);
     let (block, rest) = writer.encoded.split_at(out.len());
     out.copy_from_slice(block);

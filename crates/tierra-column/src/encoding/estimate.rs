@@ -5,12 +5,12 @@
 //! measured on evenly spread blocks and scaled up. The fewest bytes win, but an encoding that is
 //! slower to read must save enough to pay for it.
 
-use crate::encoding::values::{Sample, Values};
+use crate::encoding::values::{ChunkValues, Sample};
 use crate::encoding::{Encoding, dictionary};
 use crate::logical_type::Physical;
 
 /// The encoding for these values.
-pub(crate) fn encoding(values: &Values, has_dictionary: bool) -> Encoding {
+pub(crate) fn encoding(values: &ChunkValues, has_dictionary: bool) -> Encoding {
     match values.ty.physical() {
         Physical::Ordinal => ordinal_encoding(values, has_dictionary),
         Physical::Bytes if has_dictionary && dictionary::pays_for_strings(values) => {
@@ -20,7 +20,7 @@ pub(crate) fn encoding(values: &Values, has_dictionary: bool) -> Encoding {
     }
 }
 
-fn ordinal_encoding(values: &Values, has_dictionary: bool) -> Encoding {
+fn ordinal_encoding(values: &ChunkValues, has_dictionary: bool) -> Encoding {
     let sample = Sample::new(values);
     Encoding::ALL
         .into_iter()

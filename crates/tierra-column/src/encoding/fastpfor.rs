@@ -17,16 +17,16 @@ use crate::bits::{BLOCK_LEN, Kernels, MAX_WIDTH, packed_bytes, width_of};
 use crate::block::{OrdinalBlock, Summary};
 use crate::encoding::EncodeError;
 use crate::encoding::encoded;
-use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan};
+use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls, Plan};
 use crate::encoding::frame_of_reference;
-use crate::encoding::values::{Sample, Values};
+use crate::encoding::values::{ChunkValues, Sample};
 use crate::error::FormatError;
 use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {
     name: "fastpfor",
     aliases: &["pfor"],
-    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Patched),
+    blocks: |physical| (physical == Physical::Ordinal).then_some(BlockKind::Patched),
     nulls: Nulls::Bitmap,
     base_of: BaseOf::Chunk,
     uses_dictionary: false,
@@ -129,7 +129,7 @@ fn base(summary: Summary) -> u64 {
     frame_of_reference::base(summary, 0)
 }
 
-fn estimate(values: &Values, sample: &Sample) -> Option<f64> {
+fn estimate(values: &ChunkValues, sample: &Sample) -> Option<f64> {
     let mut buffer = Box::new([0; BLOCK_LEN]);
     let bitmap = match values.null_codes {
         0 => 0,
@@ -141,7 +141,7 @@ fn estimate(values: &Values, sample: &Sample) -> Option<f64> {
     })
 }
 
-fn plan(values: &Values) -> Result<Option<Plan>, EncodeError> {
+fn plan(values: &ChunkValues) -> Result<Option<Plan>, EncodeError> {
     let kernels = Kernels::best();
     let mut buffer = Box::new([0; BLOCK_LEN]);
     let encode = |block: &OrdinalBlock, summary: Summary, out: &mut Vec<u8>| {

@@ -5,7 +5,7 @@ use crate::block::{OrdinalBlock, Summary};
 use crate::encoding::EncodeError;
 use crate::encoding::mini_len::MiniLen;
 use crate::encoding::source::Source;
-use crate::encoding::values::{Sample, Values};
+use crate::encoding::values::{ChunkValues, Sample};
 use crate::logical_type::Physical;
 
 /// An encoding as the rest of the crate sees it. Its file makes one, with every field.
@@ -16,7 +16,7 @@ pub(crate) struct Format {
     /// Other names that DDL takes for it.
     pub(crate) aliases: &'static [&'static str],
     /// What the blocks of a chunk are; `None` where the encoding does not exist for the type.
-    pub(crate) blocks: fn(Physical) -> Option<Kind>,
+    pub(crate) blocks: fn(Physical) -> Option<BlockKind>,
     /// How NULLs are stored.
     pub(crate) nulls: Nulls,
     /// Whose base and width codes have.
@@ -26,16 +26,16 @@ pub(crate) struct Format {
     /// What estimated bytes are multiplied with: slower reading must save this much.
     pub(crate) handicap: f64,
     /// Estimated bytes of values that have ordinals; `None` where they cannot be stored so, or should not.
-    pub(crate) estimate: fn(&Values, &Sample) -> Option<f64>,
+    pub(crate) estimate: fn(&ChunkValues, &Sample) -> Option<f64>,
     /// Decides on base, widths and lengths; `None` where the values cannot be stored so.
-    pub(crate) plan: fn(&Values) -> Result<Option<Plan>, EncodeError>,
+    pub(crate) plan: fn(&ChunkValues) -> Result<Option<Plan>, EncodeError>,
     /// Writes a planned block, its validity bitmap included.
-    pub(crate) write: fn(&mut Writer<'_>, &Target, &mut [u8]),
+    pub(crate) write: fn(&mut Writer<'_>, &PlannedBlock, &mut [u8]),
 }
 
 /// What a block is: each kind is read in its own way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BlockKind {
     /// Codes of one width.
     Packed,
     /// Codes with a width per mini-block.
@@ -115,7 +115,7 @@ pub(crate) struct Writer<'s> {
 }
 
 /// A planned block.
-pub(crate) struct Target {
+pub(crate) struct PlannedBlock {
     /// Its number in the chunk.
     pub(crate) block: usize,
     pub(crate) base: u64,
@@ -138,7 +138,7 @@ impl<'s> Writer<'s> {
     }
 
     /// `ordinal - base` of a block's rows.
-    pub(crate) fn codes(&mut self, target: &Target) -> &[u64] {
+    pub(crate) fn codes(&mut self, target: &PlannedBlock) -> &[u64] {
         self.source.fill(target.block, &mut self.block);
         self.block.codes(target.base, &mut self.codes);
         &self.codes[..self.block.rows]

@@ -11,15 +11,15 @@
 use crate::bits::{packed_bytes, width_of};
 use crate::block::Summary;
 use crate::encoding::EncodeError;
-use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan};
+use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls, Plan};
 use crate::encoding::packed;
-use crate::encoding::values::{Sample, Values};
+use crate::encoding::values::{ChunkValues, Sample};
 use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {
     name: "for",
     aliases: &["frame-of-reference", "for-bp"],
-    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Packed),
+    blocks: |physical| (physical == Physical::Ordinal).then_some(BlockKind::Packed),
     nulls: Nulls::Code,
     base_of: BaseOf::Block,
     uses_dictionary: false,
@@ -29,14 +29,14 @@ pub(crate) const FORMAT: Format = Format {
     write: packed::write,
 };
 
-fn estimate(values: &Values, _: &Sample) -> Option<f64> {
+fn estimate(values: &ChunkValues, _: &Sample) -> Option<f64> {
     values.bytes(|block| {
         let width = width(values.summaries[block], values.null_codes)?;
         Some(packed_bytes(values.block_rows(block), width))
     })
 }
 
-fn plan(values: &Values) -> Result<Option<Plan>, EncodeError> {
+fn plan(values: &ChunkValues) -> Result<Option<Plan>, EncodeError> {
     let block = |block| {
         let width = width(values.summaries[block], values.null_codes)?;
         Some(packed::block(values, block, width))

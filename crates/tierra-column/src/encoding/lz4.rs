@@ -5,7 +5,7 @@ use lz4::block::{self, CompressionMode};
 
 use crate::encoding::compressed;
 use crate::encoding::encoded;
-use crate::encoding::format::{BaseOf, Format, Kind, Nulls};
+use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls};
 use crate::logical_type::Physical;
 
 /// The library doubles the steps of its search about every 64 of these; its own tool's `--fast` begins at 1 and this is where
@@ -17,7 +17,7 @@ const HIGH_LEVEL: i32 = 12;
 pub(crate) const FORMAT: Format = Format {
     name: "lz4",
     aliases: &[],
-    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Lz4),
+    blocks: |physical| (physical == Physical::Ordinal).then_some(BlockKind::Lz4),
     nulls: Nulls::Bitmap,
     base_of: BaseOf::Chunk,
     uses_dictionary: false,

@@ -12,10 +12,10 @@
 use crate::bits::{BLOCK_LEN, Kernels, MAX_WIDTH, Mask, packed_bytes, width_of};
 use crate::block::{OrdinalBlock, Summary};
 use crate::encoding::EncodeError;
-use crate::encoding::format::{BlockPlan, Plan, Target, Writer};
+use crate::encoding::format::{BlockPlan, Plan, PlannedBlock, Writer};
 use crate::encoding::frame_of_reference;
 use crate::encoding::mini_len::MiniLen;
-use crate::encoding::values::{Sample, Values};
+use crate::encoding::values::{ChunkValues, Sample};
 use crate::error::FormatError;
 
 /// The most mini-blocks of a block.
@@ -35,12 +35,12 @@ pub(crate) struct Run<'a> {
 }
 
 /// Whether all blocks have codes. Their widths are the mini-blocks' own.
-fn fits(values: &Values) -> bool {
+fn fits(values: &ChunkValues) -> bool {
     let mut summaries = values.summaries.iter();
     summaries.all(|&summary| frame_of_reference::width(summary, values.null_codes).is_some())
 }
 
-pub(crate) fn estimate(len: MiniLen, values: &Values, sample: &Sample) -> Option<f64> {
+pub(crate) fn estimate(len: MiniLen, values: &ChunkValues, sample: &Sample) -> Option<f64> {
     let mut codes = Box::new([0; BLOCK_LEN]);
     let block_bytes = |summary: &Summary, block: &OrdinalBlock| {
         Some(len_bytes(
@@ -54,7 +54,7 @@ pub(crate) fn estimate(len: MiniLen, values: &Values, sample: &Sample) -> Option
     sample.bytes(block_bytes).filter(|_| fits(values))
 }
 
-pub(crate) fn plan(len: MiniLen, values: &Values) -> Result<Option<Plan>, EncodeError> {
+pub(crate) fn plan(len: MiniLen, values: &ChunkValues) -> Result<Option<Plan>, EncodeError> {
     if !fits(values) {
         return Ok(None);
     }
@@ -116,7 +116,7 @@ fn block_bytes(len: MiniLen, widths: &Widths, rows: usize) -> usize {
     len.header_bytes() + packed
 }
 
-pub(crate) fn write(len: MiniLen, writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
+pub(crate) fn write(len: MiniLen, writer: &mut Writer<'_>, target: &PlannedBlock, out: &mut [u8]) {
     let kernels = writer.kernels;
     let (header, mut out) = out.split_at_mut(len.header_bytes());
     match writer.source.integers(target.block) {

@@ -20,7 +20,7 @@
 //! make room. Plain chunks keep a validity bitmap at the head of each block instead.
 //!
 //! A new encoding is a file here that holds a [`Format`], its name in the list of [`Encoding`], and a line of
-//! `Encoding::format`. Its blocks are of a [`Kind`](format::Kind) that there is, or of a new one: then the compiler names
+//! `Encoding::format`. Its blocks are of a [`BlockKind`](format::BlockKind) that there is, or of a new one: then the compiler names
 //! every place that reads blocks.
 
 pub(crate) mod compressed;

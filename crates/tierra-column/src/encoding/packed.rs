@@ -1,11 +1,11 @@
 //! Blocks of codes of one width: what static packing, frame of reference and dictionary share.
 
 use crate::bits::packed_bytes;
-use crate::encoding::format::{BlockPlan, Plan, Target, Writer};
-use crate::encoding::values::Values;
+use crate::encoding::format::{BlockPlan, Plan, PlannedBlock, Writer};
+use crate::encoding::values::ChunkValues;
 
 /// Codes of one base and width for the chunk.
-pub(crate) fn plan(values: &Values, base: u64, width: u8) -> Plan {
+pub(crate) fn plan(values: &ChunkValues, base: u64, width: u8) -> Plan {
     let block = |block| self::block(values, block, width);
     Plan {
         base,
@@ -16,7 +16,7 @@ pub(crate) fn plan(values: &Values, base: u64, width: u8) -> Plan {
 }
 
 /// A block of codes of this width.
-pub(crate) fn block(values: &Values, block: usize, width: u8) -> BlockPlan {
+pub(crate) fn block(values: &ChunkValues, block: usize, width: u8) -> BlockPlan {
     BlockPlan {
         summary: values.summaries[block],
         width,
@@ -24,7 +24,7 @@ pub(crate) fn block(values: &Values, block: usize, width: u8) -> BlockPlan {
     }
 }
 
-pub(crate) fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
+pub(crate) fn write(writer: &mut Writer<'_>, target: &PlannedBlock, out: &mut [u8]) {
     let (kernels, width) = (writer.kernels, target.width);
     match writer.source.integers(target.block) {
         Some(integers) if integers.have_codes(width) => {

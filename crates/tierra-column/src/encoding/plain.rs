@@ -13,8 +13,8 @@
 
 use crate::bits::packed_bytes;
 use crate::encoding::EncodeError;
-use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan, Target, Writer};
-use crate::encoding::values::{Sample, Values};
+use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls, Plan, PlannedBlock, Writer};
+use crate::encoding::values::{ChunkValues, Sample};
 use crate::encoding::{packed, plain_strings, plain_wide, validity};
 use crate::logical_type::Physical;
 
@@ -31,15 +31,15 @@ pub(crate) const FORMAT: Format = Format {
     write,
 };
 
-fn blocks(physical: Physical) -> Kind {
+fn blocks(physical: Physical) -> BlockKind {
     match physical {
-        Physical::Ordinal => Kind::Packed,
-        Physical::Wide => Kind::Wide,
-        Physical::Bytes => Kind::Strings,
+        Physical::Ordinal => BlockKind::Packed,
+        Physical::Wide => BlockKind::Wide,
+        Physical::Bytes => BlockKind::Strings,
     }
 }
 
-fn estimate(values: &Values, _: &Sample) -> Option<f64> {
+fn estimate(values: &ChunkValues, _: &Sample) -> Option<f64> {
     let bitmap = match values.null_codes {
         0 => 0,
         _ => validity::BITMAP_BYTES,
@@ -49,7 +49,7 @@ fn estimate(values: &Values, _: &Sample) -> Option<f64> {
 }
 
 /// Any values can be stored plain.
-pub(crate) fn plan(values: &Values) -> Result<Plan, EncodeError> {
+pub(crate) fn plan(values: &ChunkValues) -> Result<Plan, EncodeError> {
     match values.ty.physical() {
         Physical::Ordinal => Ok(packed::plan(values, 0, values.ty.natural_width())),
         Physical::Wide => Ok(plain_wide::plan(values)),
@@ -57,7 +57,7 @@ pub(crate) fn plan(values: &Values) -> Result<Plan, EncodeError> {
     }
 }
 
-fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
+fn write(writer: &mut Writer<'_>, target: &PlannedBlock, out: &mut [u8]) {
     match writer.source.arrays().ty.physical() {
         Physical::Ordinal => {
             if target.bitmap_bytes == 0

@@ -19,15 +19,15 @@ use crate::bits::{BLOCK_LEN, Kernels, packed_bytes, width_of};
 use crate::block::Summary;
 use crate::bytes::lines;
 use crate::encoding::EncodeError;
-use crate::encoding::format::{BlockPlan, Plan, Target, Writer};
+use crate::encoding::format::{BlockPlan, Plan, PlannedBlock, Writer};
 use crate::encoding::source::Arrays;
 use crate::encoding::validity;
-use crate::encoding::values::Values;
+use crate::encoding::values::ChunkValues;
 use crate::error::FormatError;
 use crate::ordinal;
 
 /// Sizes and statistics of every block.
-pub(crate) fn plan(values: &Values) -> Result<Plan, EncodeError> {
+pub(crate) fn plan(values: &ChunkValues) -> Result<Plan, EncodeError> {
     let arrays = values.source.arrays();
     let blocks: Result<_, _> = (0..values.blocks())
         .map(|block| plan_block(arrays, block))
@@ -69,7 +69,7 @@ fn plan_block(arrays: &Arrays, block: usize) -> Result<BlockPlan, EncodeError> {
 }
 
 /// Writes ends and strings of a block.
-pub(crate) fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
+pub(crate) fn write(writer: &mut Writer<'_>, target: &PlannedBlock, out: &mut [u8]) {
     let out = validity::split(writer, target, out);
     let (arrays, kernels) = (writer.source.arrays(), writer.kernels);
     let (block, width) = (target.block, target.width);

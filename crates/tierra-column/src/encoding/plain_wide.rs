@@ -11,16 +11,16 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::Decimal128Type;
 
 use crate::block::Summary;
-use crate::encoding::format::{BlockPlan, Plan, Target, Writer};
+use crate::encoding::format::{BlockPlan, Plan, PlannedBlock, Writer};
 use crate::encoding::validity;
-use crate::encoding::values::Values;
+use crate::encoding::values::ChunkValues;
 use crate::ordinal;
 
 /// Bytes of a wide DECIMAL.
 pub(crate) const WIDE_BYTES: usize = 16;
 
 /// Statistics of every block, on the values' ordinals.
-pub(crate) fn plan(values: &Values) -> Plan {
+pub(crate) fn plan(values: &ChunkValues) -> Plan {
     let arrays = values.source.arrays();
     let block = |block| {
         let mut summary = Summary::EMPTY;
@@ -45,7 +45,7 @@ pub(crate) fn plan(values: &Values) -> Plan {
     Plan::of_blocks((0..values.blocks()).map(block).collect())
 }
 
-pub(crate) fn write(writer: &mut Writer<'_>, target: &Target, out: &mut [u8]) {
+pub(crate) fn write(writer: &mut Writer<'_>, target: &PlannedBlock, out: &mut [u8]) {
     let values = validity::split(writer, target, out);
     let arrays = writer.source.arrays();
     arrays.pieces(target.block, |array, from, len, at| {

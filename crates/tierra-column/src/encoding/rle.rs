@@ -17,16 +17,16 @@ use crate::bits::{BLOCK_LEN, Kernels, Mask, packed_bytes};
 use crate::block::{OrdinalBlock, Summary};
 use crate::encoding::EncodeError;
 use crate::encoding::encoded;
-use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan};
+use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls, Plan};
 use crate::encoding::frame_of_reference;
-use crate::encoding::values::{Sample, Values};
+use crate::encoding::values::{ChunkValues, Sample};
 use crate::error::FormatError;
 use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {
     name: "rle",
     aliases: &["run-length"],
-    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Runs),
+    blocks: |physical| (physical == Physical::Ordinal).then_some(BlockKind::Runs),
     nulls: Nulls::Code,
     base_of: BaseOf::Block,
     uses_dictionary: false,
@@ -45,7 +45,7 @@ fn len_bytes(runs: usize, width: u8) -> usize {
     HEADER_BYTES + packed_bytes(runs, END_WIDTH) + packed_bytes(runs, width)
 }
 
-fn estimate(values: &Values, sample: &Sample) -> Option<f64> {
+fn estimate(values: &ChunkValues, sample: &Sample) -> Option<f64> {
     let mut codes = Box::new([0; BLOCK_LEN]);
     sample.bytes(|&summary, block| {
         let width = frame_of_reference::width(summary, values.null_codes)?;
@@ -57,7 +57,7 @@ fn estimate(values: &Values, sample: &Sample) -> Option<f64> {
     })
 }
 
-fn plan(values: &Values) -> Result<Option<Plan>, EncodeError> {
+fn plan(values: &ChunkValues) -> Result<Option<Plan>, EncodeError> {
     let null_codes = values.null_codes;
     let width = |summary| frame_of_reference::width(summary, null_codes);
     if values.summaries.iter().any(|&it| width(it).is_none()) {

@@ -6,7 +6,7 @@ use arrow::datatypes::Decimal128Type;
 use crate::bits::Kernels;
 use crate::block::OrdinalBlock;
 use crate::encoding::source::{Arrays, Source};
-use crate::encoding::values::Values;
+use crate::encoding::values::ChunkValues;
 use crate::limits::SKETCHED_ROWS;
 use crate::logical_type::{LogicalType, Physical};
 use crate::sketch::{DistinctSketch, SketchBuilder};
@@ -22,7 +22,7 @@ impl DistinctSketch {
     /// value.
     pub fn of_column(ty: LogicalType, values: &ArrayRef) -> Option<DistinctSketch> {
         let arrays = Arrays::new(ty, std::slice::from_ref(values)).ok()?;
-        let values = Values::new(ty, Source::Arrays(arrays));
+        let values = ChunkValues::new(ty, Source::Arrays(arrays));
         let only = values.only_value().map(DistinctSketch::of_ordinal);
         only.or_else(|| of_values(&values))
     }
@@ -30,7 +30,7 @@ impl DistinctSketch {
 
 /// The sketch of values that are no codes of a dictionary; `None` for few rows, for none with a value, and if they all have
 /// the same: a chunk's least and greatest value then tell it.
-pub(crate) fn of_values(values: &Values) -> Option<DistinctSketch> {
+pub(crate) fn of_values(values: &ChunkValues) -> Option<DistinctSketch> {
     let Source::Arrays(arrays) = &values.source else {
         return None;
     };
@@ -54,7 +54,7 @@ pub(crate) fn of_values(values: &Values) -> Option<DistinctSketch> {
     Some(builder.finish())
 }
 
-impl Values {
+impl ChunkValues {
     /// The ordinal of all rows that are not NULL.
     fn only_value(&self) -> Option<u64> {
         let is_only = self.ty.physical() == Physical::Ordinal && self.total.min == self.total.max;
@@ -66,7 +66,7 @@ impl Values {
 ///
 /// Where values are few they have all been seen soon, and looking at the rest is most of the work: it is only
 /// sampled. Values that then come up are missed for fewer than [`STEP_MAX`] blocks.
-fn add_blocks(values: &Values, builder: &mut SketchBuilder) {
+fn add_blocks(values: &ChunkValues, builder: &mut SketchBuilder) {
     let mut block = OrdinalBlock::new();
     let (mut number, mut quiet) = (0, 0);
     while number < values.blocks() {

@@ -4,13 +4,13 @@ use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 use crate::encoding::compressed;
 use crate::encoding::encoded;
-use crate::encoding::format::{BaseOf, Format, Kind, Nulls};
+use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls};
 use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {
     name: "snappy",
     aliases: &[],
-    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Snappy),
+    blocks: |physical| (physical == Physical::Ordinal).then_some(BlockKind::Snappy),
     nulls: Nulls::Bitmap,
     base_of: BaseOf::Chunk,
     uses_dictionary: false,

@@ -11,15 +11,15 @@
 
 use crate::bits::packed_bytes;
 use crate::encoding::EncodeError;
-use crate::encoding::format::{BaseOf, Format, Kind, Nulls, Plan};
-use crate::encoding::values::{Sample, Values};
+use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls, Plan};
+use crate::encoding::values::{ChunkValues, Sample};
 use crate::encoding::{frame_of_reference, packed};
 use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {
     name: "static",
     aliases: &["static-bp"],
-    blocks: |physical| (physical == Physical::Ordinal).then_some(Kind::Packed),
+    blocks: |physical| (physical == Physical::Ordinal).then_some(BlockKind::Packed),
     nulls: Nulls::Code,
     base_of: BaseOf::Chunk,
     uses_dictionary: false,
@@ -29,16 +29,16 @@ pub(crate) const FORMAT: Format = Format {
     write: packed::write,
 };
 
-fn estimate(values: &Values, _: &Sample) -> Option<f64> {
+fn estimate(values: &ChunkValues, _: &Sample) -> Option<f64> {
     let width = width(values)?;
     values.bytes(|block| Some(packed_bytes(values.block_rows(block), width)))
 }
 
-fn plan(values: &Values) -> Result<Option<Plan>, EncodeError> {
+fn plan(values: &ChunkValues) -> Result<Option<Plan>, EncodeError> {
     let base = frame_of_reference::base(values.total, values.null_codes);
     Ok(width(values).map(|width| packed::plan(values, base, width)))
 }
 
-fn width(values: &Values) -> Option<u8> {
+fn width(values: &ChunkValues) -> Option<u8> {
     frame_of_reference::width(values.total, values.null_codes)
 }

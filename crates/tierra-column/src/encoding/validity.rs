@@ -4,7 +4,7 @@
 
 use crate::bits::{BLOCK_LEN, Mask};
 use crate::block::OrdinalBlock;
-use crate::encoding::format::{Target, Writer};
+use crate::encoding::format::{PlannedBlock, Writer};
 
 /// Bytes of a block's validity bitmap, whatever its rows.
 pub(crate) const BITMAP_BYTES: usize = BLOCK_LEN / 8;
@@ -36,7 +36,7 @@ pub(crate) fn is_valid(bitmap: &[u8; BITMAP_BYTES], row: usize) -> bool {
 /// Writes a block's validity bitmap, if the chunk has them, and returns the bytes behind it.
 pub(crate) fn split<'o>(
     writer: &mut Writer<'_>,
-    target: &Target,
+    target: &PlannedBlock,
     out: &'o mut [u8],
 ) -> &'o mut [u8] {
     let (bitmap, rest) = out.split_at_mut(target.bitmap_bytes);

@@ -10,7 +10,7 @@ use crate::logical_type::{LogicalType, Physical};
 pub(crate) const SAMPLE_BLOCKS: usize = 32;
 
 /// Values with the least, the greatest and the NULLs of every block, where they have ordinals.
-pub(crate) struct Values {
+pub(crate) struct ChunkValues {
     pub(crate) ty: LogicalType,
     pub(crate) source: Source,
     /// Of each block; none where there are no ordinals.
@@ -20,8 +20,8 @@ pub(crate) struct Values {
     pub(crate) null_codes: u64,
 }
 
-impl Values {
-    pub(crate) fn new(ty: LogicalType, source: Source) -> Values {
+impl ChunkValues {
+    pub(crate) fn new(ty: LogicalType, source: Source) -> ChunkValues {
         let has_ordinals = match &source {
             Source::Arrays(_) => ty.physical() == Physical::Ordinal,
             Source::Codes(_) => true,
@@ -30,7 +30,7 @@ impl Values {
             true => summarise(&source),
             false => Vec::new(),
         };
-        Values {
+        ChunkValues {
             ty,
             source,
             total: Summary::of_all(&summaries),
@@ -82,7 +82,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    pub(crate) fn new(values: &Values) -> Sample {
+    pub(crate) fn new(values: &ChunkValues) -> Sample {
         let mut rows = 0;
         let blocks = sampled(values.blocks())
             .map(|block| {

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::error::PostingsError;
-use super::layout::{Kind, POSTINGS_CHUNKS_MAX, PostingsLayout, ROW_BITS};
+use super::layout::{POSTINGS_CHUNKS_MAX, PostingsKind, PostingsLayout, ROW_BITS};
 use super::threads::{Results, on_threads};
 use crate::bits::{Kernels, Mask, packed_bytes, width_of};
 use crate::chunk::block_data::Payload;
@@ -268,8 +268,8 @@ impl<'c> PostingsPlan<'c> {
         pieces: &Results<'_, Vec<PackedPiece>>,
     ) -> Result<(), PostingsError> {
         match self.layout.kind {
-            Kind::Lists => self.pack_lists(slab, pieces),
-            Kind::Rows => self.pack_rows(slab, pieces),
+            PostingsKind::Lists => self.pack_lists(slab, pieces),
+            PostingsKind::Rows => self.pack_rows(slab, pieces),
         }
     }
 

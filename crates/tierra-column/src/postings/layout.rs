@@ -45,7 +45,7 @@ const WHAT: &str = "an inverted index";
 
 /// How entries are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PostingsKind {
     Lists,
     Rows,
 }
@@ -54,7 +54,7 @@ pub(super) enum Kind {
 /// same immutable bytes without checking again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostingsLayout {
-    pub(super) kind: Kind,
+    pub(super) kind: PostingsKind,
     pub(super) shift: u8,
     pub(super) offset_width: u8,
     pub(super) position_width: u8,
@@ -81,7 +81,7 @@ impl PostingsLayout {
     ) -> Self {
         if unique {
             return PostingsLayout {
-                kind: Kind::Rows,
+                kind: PostingsKind::Rows,
                 shift: 0,
                 offset_width: 0,
                 position_width: width_of(last_position + 1),
@@ -94,7 +94,7 @@ impl PostingsLayout {
         let too_many = |shift: &u8| codes >> shift > entries;
         let shift = (0..64).find(|shift| !too_many(shift)).unwrap_or(64);
         PostingsLayout {
-            kind: Kind::Lists,
+            kind: PostingsKind::Lists,
             shift,
             offset_width: width_of(entries).max(1),
             position_width: width_of(last_position).max(1),
@@ -108,23 +108,23 @@ impl PostingsLayout {
     /// Lists of the directory.
     pub(super) fn buckets(&self) -> u64 {
         match self.kind {
-            Kind::Rows => 0,
-            Kind::Lists => self.codes.div_ceil(1 << self.shift),
+            PostingsKind::Rows => 0,
+            PostingsKind::Lists => self.codes.div_ceil(1 << self.shift),
         }
     }
 
     fn offsets(&self) -> u64 {
         match self.kind {
-            Kind::Rows => 0,
-            Kind::Lists => self.buckets() + 1,
+            PostingsKind::Rows => 0,
+            PostingsKind::Lists => self.buckets() + 1,
         }
     }
 
     /// Entries that are stored.
     pub(super) fn slots(&self) -> u64 {
         match self.kind {
-            Kind::Rows => self.codes,
-            Kind::Lists => self.entries,
+            PostingsKind::Rows => self.codes,
+            PostingsKind::Lists => self.entries,
         }
     }
 
@@ -182,8 +182,8 @@ impl PostingsLayout {
         head[0..4].copy_from_slice(&MAGIC);
         head[4] = VERSION;
         head[5] = match self.kind {
-            Kind::Lists => 0,
-            Kind::Rows => 1,
+            PostingsKind::Lists => 0,
+            PostingsKind::Rows => 1,
         };
         head[6] = self.shift;
         head[7] = self.offset_width;
@@ -223,8 +223,8 @@ impl PostingsLayout {
         }
         FormatError::check_crc(WHAT, &head[..60], read_u32(head, 60))?;
         let kind = match head[5] {
-            0 => Kind::Lists,
-            1 => Kind::Rows,
+            0 => PostingsKind::Lists,
+            1 => PostingsKind::Rows,
             other => return Err(corrupt(format!("kind {other}"))),
         };
         let layout = PostingsLayout {
@@ -259,7 +259,7 @@ impl PostingsLayout {
 
     /// Bounds that keep all arithmetic on it far from overflow, and every read within 64 bits.
     fn check(&self) -> Result<(), FormatError> {
-        let is_direct = self.kind == Kind::Rows;
+        let is_direct = self.kind == PostingsKind::Rows;
         let fits = self.codes <= u64::from(u32::MAX)
             && self.entries <= u64::from(u32::MAX)
             && self.chunks as usize <= POSTINGS_CHUNKS_MAX

@@ -52,7 +52,7 @@ pub use layout::{POSTINGS_CHUNKS_MAX, PostingsLayout};
 use crate::bits::{Kernels, max_code};
 use crate::bytes::read_u32;
 use crate::error::FormatError;
-use layout::{Kind, PAGE_BYTES, ROW_BITS};
+use layout::{PAGE_BYTES, PostingsKind, ROW_BITS};
 
 /// Entries that are fetched together: a few lines. The hardware prefetcher fetches the following ones.
 const FETCHED_ENTRIES: u64 = 128;
@@ -299,12 +299,12 @@ impl<'a> Postings<'a> {
             return 0..0;
         }
         match layout.kind {
-            Kind::Lists => {
+            PostingsKind::Lists => {
                 let width = usize::from(layout.offset_width);
                 let bit = (u64::from(code) >> layout.shift) as usize * width;
                 bit / 8..(bit + 2 * width).div_ceil(8)
             }
-            Kind::Rows => {
+            PostingsKind::Rows => {
                 let width = usize::from(layout.position_width);
                 let bit = code as usize * width;
                 bit / 8..(bit + width).div_ceil(8)
@@ -326,7 +326,7 @@ impl<'a> Postings<'a> {
         if u64::from(code) >= layout.codes {
             return Ok(PostingList::Empty);
         }
-        if layout.kind == Kind::Rows {
+        if layout.kind == PostingsKind::Rows {
             let entry = Kernels::get(self.data, layout.position_width, code as usize) as u32;
             let position = entry.checked_sub(1).map(Position);
             return Ok(position.map_or(PostingList::Empty, PostingList::Single));

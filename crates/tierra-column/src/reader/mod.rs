@@ -22,7 +22,7 @@ use arrow::datatypes::{
 use crate::bits::{Kernels, Mask};
 use crate::chunk::block_data::{BlockData, Payload};
 use crate::chunk::{Chunk, Scratch};
-use crate::dictionary::{Dictionary, Values};
+use crate::dictionary::{Dictionary, DictionaryValues};
 use crate::encoding::EncodeError;
 use crate::encoding::compressed::Compressed;
 use crate::encoding::plain_wide;
@@ -119,10 +119,10 @@ impl ColumnReader {
                 dictionary_codes(&data, &mask, count, dictionary.len(), scratch)?;
                 let codes = &scratch.narrow[..count];
                 match (column, dictionary.values()) {
-                    (Column::Strings(strings), Values::Strings(values)) => {
+                    (Column::Strings(strings), DictionaryValues::Strings(values)) => {
                         strings.append_codes(values, codes, scratch.kernels)?;
                     }
-                    (column, Values::Ordinals(values)) => {
+                    (column, DictionaryValues::Ordinals(values)) => {
                         let ordinals = &mut scratch.selected[..count];
                         for (ordinal, &code) in ordinals.iter_mut().zip(codes) {
                             *ordinal = values[code as usize];

@@ -275,7 +275,7 @@ fn a_damaged_dictionary_image_is_an_error() {
         let dictionary = encode(ty, &column, Some(Encoding::Dictionary))
             .dictionary
             .unwrap();
-        let mut image = dictionary.main_image();
+        let mut image = dictionary.main_piece();
         let open = |image: &[u8]| Dictionary::open(ty, dictionary.generation(), image, &[]);
         assert_eq!(
             &open(&image).unwrap().values_array(),

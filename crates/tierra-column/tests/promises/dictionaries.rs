@@ -156,10 +156,10 @@ fn codes_are_found_by_value_in_every_execution() {
 fn images_give_back_main_and_delta() {
     for ty in TYPES {
         let (dictionary, chunks) = grown(ty);
-        let (main, from) = (dictionary.main_image(), dictionary.main_len());
-        let whole = dictionary.delta_image(from);
-        assert_eq!(main.len(), dictionary.main_image_bytes());
-        assert_eq!(whole.len(), dictionary.delta_image_bytes(from));
+        let (main, from) = (dictionary.main_piece(), dictionary.main_len());
+        let whole = dictionary.delta_piece(from);
+        assert_eq!(main.len(), dictionary.main_piece_bytes());
+        assert_eq!(whole.len(), dictionary.delta_piece_bytes(from));
         let opened = Dictionary::open(ty, 3, &main, &[&whole]).unwrap();
         assert_reads(&opened, &chunks);
         assert_eq!(
@@ -172,8 +172,8 @@ fn images_give_back_main_and_delta() {
         let mut builder = DictionaryBuilder::from_dictionary(&first);
         let middle = dictionary.values_array().slice(5, 400);
         builder.intern(&middle, &mut Vec::new()).unwrap();
-        let half = builder.finish().delta_image(from);
-        let rest = dictionary.delta_image(from + 400);
+        let half = builder.finish().delta_piece(from);
+        let rest = dictionary.delta_piece(from + 400);
         let opened = Dictionary::open(ty, 3, &main, &[&half, &rest]).unwrap();
         assert_reads(&opened, &chunks);
 

@@ -13,7 +13,7 @@ fn bytes(ty: LogicalType, column: &ArrayRef, encoding: Option<Encoding>) -> (Enc
     let mut builder = DictionaryBuilder::new(ty, 1);
     let plan = ChunkPlan::new(ty, &[Arc::clone(column)], encoding, Some(&mut builder)).unwrap();
     let values = match plan.encoding() {
-        Encoding::Dictionary => builder.finish().main_image().len(),
+        Encoding::Dictionary => builder.finish().main_piece().len(),
         _ => 0,
     };
     (plan.encoding(), plan.len_bytes() + values)

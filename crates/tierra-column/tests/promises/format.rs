@@ -187,10 +187,10 @@ fn dictionaries_are_written_and_read_as_ever() {
         }
         let dictionary = builder.finish();
         let from = dictionary.main_len();
-        let main = golden(&format!("{name}-main.dictionary"), &dictionary.main_image());
+        let main = golden(&format!("{name}-main.dictionary"), &dictionary.main_piece());
         let delta = golden(
             &format!("{name}-delta.dictionary"),
-            &dictionary.delta_image(from),
+            &dictionary.delta_piece(from),
         );
         let opened = Dictionary::open(ty, 7, &main, &[&delta]).unwrap();
         assert_eq!(opened.main_len(), from);

@@ -81,8 +81,8 @@ impl Subject {
         };
         let subject = Subject::of(kind, speed, tables, any)?;
         Ok(Subject {
-            place: "a stand-in".to_owned(),
-            ..subject.expect("a stand-in has a structure of each kind in each tier")
+            place: "a scratch table".to_owned(),
+            ..subject.expect("a scratch table has a structure of each kind in each tier")
         })
     }
 

@@ -14,11 +14,13 @@ use std::path::{Path, PathBuf};
 use tierra_memory::{Pool, PoolError, PoolOptions};
 
 use crate::database::Database;
-use crate::database::open::{self, Access};
+use crate::database::open::{self, OpenAccess};
 use crate::database::opening;
 use crate::error::OpenError;
 use crate::manifest::DatabaseId;
-use crate::storage::directory::{self, Home, State, TierLine, TierState, io_error};
+use crate::storage::directory::{
+    self, CreationState, DatabaseDirectory, TierLine, TierState, io_error,
+};
 use crate::storage::lock::DirectoryLock;
 use crate::storage::options::DatabaseOptions;
 
@@ -53,25 +55,25 @@ impl Database {
         options: &DatabaseOptions,
         how: &AdoptOptions,
     ) -> Result<Adopted, OpenError> {
-        let home = match opening::found(dir, options) {
+        let directory = match opening::found(dir, options) {
             Err(error @ (OpenError::DirectoryFile { .. } | OpenError::NotADatabase { .. })) => {
                 open::rebuild(dir, &how.pools, options).ok_or(error)?
             }
             found => found?,
         };
         let lock = DirectoryLock::acquire(dir)?;
-        let mut home = Home::read(dir, options.recorder.as_ref())
+        let mut directory = DatabaseDirectory::read(dir, options.recorder.as_ref())
             .ok()
             .flatten()
-            .unwrap_or(home);
-        if home.file().state == State::Creating {
+            .unwrap_or(directory);
+        if directory.file().state == CreationState::Creating {
             return Err(OpenError::Unfinished {
                 dir: dir.to_owned(),
             });
         }
         let mut adopted = Adopted::default();
-        if home.file().former.is_none() {
-            adopted = take_over(&mut home, options, how)?;
+        if directory.file().former.is_none() {
+            adopted = take_over(&mut directory, options, how)?;
         }
         drop(lock);
         // Opening publishes what the directory file now says.
@@ -82,15 +84,15 @@ impl Database {
 
 /// Copies pools and names the copies in the directory file.
 fn take_over(
-    home: &mut Home,
+    directory: &mut DatabaseDirectory,
     options: &DatabaseOptions,
     how: &AdoptOptions,
 ) -> Result<Adopted, OpenError> {
-    let dir = home.dir().to_owned();
-    let mut next = home.file().clone();
+    let dir = directory.dir().to_owned();
+    let mut next = directory.file().clone();
     for tier in &mut next.tiers {
         if let Some((_, path)) = how.pools.iter().find(|(name, _)| *name == tier.name) {
-            tier.path = home.written(path).map_err(io_error(path))?;
+            tier.path = directory.written(path).map_err(io_error(path))?;
         }
     }
     if how.stale {
@@ -98,15 +100,15 @@ fn take_over(
     }
     let recorder = options.recorder.as_ref();
     // The database is opened as if all pools were its own.
-    let mut moved = Home::without_file(&dir, recorder, next.clone());
-    let here = directory::home_of(&dir).map_err(io_error(&dir))?;
+    let mut moved = DatabaseDirectory::without_file(&dir, recorder, next.clone());
+    let here = directory::identity_of(&dir).map_err(io_error(&dir))?;
     let mut adopted = Adopted::default();
     for tier in &mut next.tiers {
         let path = moved.path_of(tier);
         if moved.is_inside(&path) {
             continue;
         }
-        let Some(its) = open::home_of_pool(&moved, tier, options)? else {
+        let Some(its) = open::identity_of_pool(&moved, tier, options)? else {
             continue;
         };
         if directory::is_same(&its, &here) {
@@ -123,8 +125,8 @@ fn take_over(
     }
     // A database that cannot be opened is not adopted.
     next.former = Some(next.database);
-    moved = Home::without_file(&dir, recorder, next.clone());
-    let access = Access {
+    moved = DatabaseDirectory::without_file(&dir, recorder, next.clone());
+    let access = OpenAccess {
         degraded: options.degraded,
         read_only: true,
     };
@@ -136,7 +138,7 @@ fn take_over(
         next.lineage = found.published.manifest().lineage.last().copied();
     }
     drop(found);
-    let changed = home.change(|file| {
+    let changed = directory.change(|file| {
         let sequence = file.sequence;
         *file = next;
         file.sequence = sequence;

@@ -111,9 +111,9 @@ fn extents_of(
     all.extend(runs.map(|run| run.extent));
     if column.is_none() {
         all.extend(entry.tail.logs.iter().map(|log| log.extent));
-        let images = entry.dictionaries.iter().flatten();
-        let images = images.flat_map(|known| std::iter::once(&known.main).chain(&known.deltas));
-        all.extend(images.map(|image| image.extent));
+        let pieces = entry.dictionaries.iter().flatten();
+        let pieces = pieces.flat_map(|known| std::iter::once(&known.main).chain(&known.deltas));
+        all.extend(pieces.map(|piece| piece.extent));
     }
     all.sort_unstable();
     all.dedup();

@@ -27,7 +27,7 @@ use crate::spec::TableSpec;
 use crate::spec::replicas::Replicas;
 use crate::storage::Storage;
 use crate::storage::access::Access;
-use crate::storage::directory::Home;
+use crate::storage::directory::DatabaseDirectory;
 use crate::storage::faults::{Fault, FaultTotals};
 use crate::storage::frames::Frames;
 use crate::storage::lock::DirectoryLock;
@@ -107,14 +107,14 @@ impl Database {
     /// Starts the threads of an open database.
     pub(crate) fn start(options: &DatabaseOptions, opened: Opened) -> Result<Arc<Self>, OpenError> {
         let Opened {
-            home,
+            directory,
             mut lock,
             near,
             tiers,
             published,
             unsettled,
         } = opened;
-        let dir = home.dir();
+        let dir = directory.dir();
         let threads = options
             .threads
             .or_else(|| std::thread::available_parallelism().ok());
@@ -144,7 +144,7 @@ impl Database {
         let is_read_only = lock.read_only().is_some();
         let dir = dir.to_owned();
         let storage = Storage::new(
-            home,
+            directory,
             tiers,
             next_extent_id,
             near,
@@ -184,7 +184,9 @@ impl Database {
         }
         tables.iter().for_each(|table| table.ask_for_index_copies());
         // Restores copies that a tier missed while it was missing, or that are damaged.
-        tables.iter().for_each(|table| table.ask_to_heal());
+        tables
+            .iter()
+            .for_each(|table| table.ask_for_missing_copies());
         let catalog = Arc::new(Catalog::new(tables));
         storage.losses().log.know(&catalog);
         let told = requests.clone();
@@ -648,7 +650,7 @@ impl Drop for Database {
 
 /// The state of a database that is about to be opened.
 pub(crate) struct Opened {
-    pub(crate) home: Home,
+    pub(crate) directory: DatabaseDirectory,
     pub(crate) lock: DirectoryLock,
     pub(crate) near: NearMemory,
     pub(crate) tiers: Tiers,

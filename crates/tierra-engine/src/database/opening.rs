@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use tierra_memory::{Pool, PoolOptions};
 
-use crate::database::open::{self, Access};
+use crate::database::open::{self, OpenAccess};
 use crate::database::{self, Database, Opened};
 use crate::error::OpenError;
 use crate::manifest::{DatabaseId, Manifest, lineage_mark};
-use crate::storage::directory::{self, DirectoryFile, Home, State, TierLine, TierState, io_error};
+use crate::storage::directory::{
+    self, CreationState, DatabaseDirectory, DirectoryFile, TierLine, TierState, io_error,
+};
 use crate::storage::lock::DirectoryLock;
 use crate::storage::options::DatabaseOptions;
 use crate::storage::tiers::{FIRST_NAME, Tiers};
@@ -31,7 +33,9 @@ impl Database {
         };
         match begun(dir, options)? {
             None if !directory::is_vacant(dir)? => return Err(exists()),
-            Some(home) if home.file().state == State::Ready => return Err(exists()),
+            Some(directory) if directory.file().state == CreationState::Ready => {
+                return Err(exists());
+            }
             // The creation may have reached its first manifest.
             Some(_) => match Self::open(dir, options) {
                 Err(OpenError::Unfinished { .. }) => {}
@@ -50,7 +54,7 @@ impl Database {
         let before = begun(dir, options)?;
         let mut file = DirectoryFile::new(DatabaseId::random());
         if let Some(before) = before {
-            if before.file().state == State::Ready {
+            if before.file().state == CreationState::Ready {
                 return Err(exists());
             }
             file.sequence = before.file().sequence;
@@ -58,12 +62,12 @@ impl Database {
                 before.remove_remains(tier, options)?;
             }
         }
-        let mut home = Home::without_file(dir, options.recorder.as_ref(), file);
-        let created = Self::make_first(&mut home, options);
+        let mut directory = DatabaseDirectory::without_file(dir, options.recorder.as_ref(), file);
+        let created = Self::make_first(&mut directory, options);
         let (tiers, first) = match created {
             Ok(created) => created,
             Err(error) => {
-                home.abandon();
+                directory.abandon();
                 return Err(error);
             }
         };
@@ -78,7 +82,7 @@ impl Database {
         Self::start(
             options,
             Opened {
-                home,
+                directory,
                 lock,
                 near,
                 tiers,
@@ -90,10 +94,10 @@ impl Database {
 
     /// The first tier with its new pool, and the manifest to be published first.
     fn make_first(
-        home: &mut Home,
+        directory: &mut DatabaseDirectory,
         options: &DatabaseOptions,
     ) -> Result<(Tiers, Manifest), OpenError> {
-        let dir = home.dir().to_owned();
+        let dir = directory.dir().to_owned();
         let path = options.pool_path.clone();
         let path = path.unwrap_or_else(|| dir.join(directory::POOL_FILE));
         let path = std::path::absolute(&path).map_err(io_error(&path))?;
@@ -103,19 +107,19 @@ impl Database {
             pool_id,
             state: TierState::Adding,
             access: Default::default(),
-            path: home.written(&path).map_err(io_error(&path))?,
+            path: directory.written(&path).map_err(io_error(&path))?,
         };
-        let path = home.path_of(&line);
-        let named = home.change(|file| file.tiers.push(line));
+        let path = directory.path_of(&line);
+        let named = directory.change(|file| file.tiers.push(line));
         named.map_err(|(path, source)| OpenError::Io { path, source })?;
         let options = PoolOptions {
             id: Some(pool_id),
-            ..home.pool_options(&path, options)
+            ..directory.pool_options(&path, options)
         };
         let tiers = Tiers::first(Pool::create(&path, &options)?);
         let first = Manifest {
-            database: home.file().database,
-            home: directory::home_of(&dir).map_err(io_error(&dir))?,
+            database: directory.file().database,
+            directory_identity: directory::identity_of(&dir).map_err(io_error(&dir))?,
             ..Manifest::default()
         };
         Ok((tiers, first))
@@ -131,29 +135,29 @@ impl Database {
         let near = database::near_memory(options)?;
         let lock = DirectoryLock::acquire_to_open(dir, options.read_only)?;
         // The directory may have changed before it was locked.
-        let home = found(dir, options)?;
+        let directory = found(dir, options)?;
         let read_only = lock.read_only().is_some();
         if !read_only {
-            home.sync().map_err(io_error(dir))?;
+            directory.sync().map_err(io_error(dir))?;
         }
         if let Some(why) = lock.read_only() {
             tracing::warn!(dir = %dir.display(), why, "the database is open for reading only");
         }
-        let pools = open::find(&home, options, read_only);
-        if open::is_unfinished(&home, &pools) {
+        let pools = open::find(&directory, options, read_only);
+        if open::is_unfinished(&directory, &pools) {
             return Err(OpenError::Unfinished {
                 dir: dir.to_owned(),
             });
         }
-        let access = Access {
+        let access = OpenAccess {
             degraded: options.degraded,
             read_only,
         };
-        let found = open::read_manifest(&home, pools, access)?;
+        let found = open::read_manifest(&directory, pools, access)?;
         Self::start(
             options,
             Opened {
-                home,
+                directory,
                 lock,
                 near,
                 tiers: found.tiers,
@@ -173,8 +177,9 @@ impl Database {
     /// # Errors
     /// As [`Database::create`] and [`Database::open`].
     pub fn open_or_create(dir: &Path, options: &DatabaseOptions) -> Result<Arc<Self>, OpenError> {
-        let is_begun = || Ok::<_, OpenError>(begun(dir, options)?.map(|home| home.file().state));
-        match directory::is_vacant(dir)? || is_begun()? == Some(State::Creating) {
+        let is_begun =
+            || Ok::<_, OpenError>(begun(dir, options)?.map(|directory| directory.file().state));
+        match directory::is_vacant(dir)? || is_begun()? == Some(CreationState::Creating) {
             true => Self::create(dir, options),
             false => Self::open(dir, options),
         }
@@ -182,20 +187,20 @@ impl Database {
 }
 
 /// The directory file, if there is one with content.
-fn begun(dir: &Path, options: &DatabaseOptions) -> Result<Option<Home>, OpenError> {
-    match Home::read(dir, options.recorder.as_ref()) {
+fn begun(dir: &Path, options: &DatabaseOptions) -> Result<Option<DatabaseDirectory>, OpenError> {
+    match DatabaseDirectory::read(dir, options.recorder.as_ref()) {
         Err(OpenError::Missing { .. }) => Ok(None),
         read => read,
     }
 }
 
 /// The content of a database's directory file, or what its pools say if the file is lost.
-pub(crate) fn found(dir: &Path, options: &DatabaseOptions) -> Result<Home, OpenError> {
-    let read = Home::read(dir, options.recorder.as_ref());
+pub(crate) fn found(dir: &Path, options: &DatabaseOptions) -> Result<DatabaseDirectory, OpenError> {
+    let read = DatabaseDirectory::read(dir, options.recorder.as_ref());
     if let Ok(None) | Err(OpenError::DirectoryFile { .. }) = &read
-        && let Some(home) = open::rebuild(dir, &[], options)
+        && let Some(directory) = open::rebuild(dir, &[], options)
     {
-        return Ok(home);
+        return Ok(directory);
     }
     read?.ok_or_else(|| OpenError::NotADatabase {
         dir: dir.to_owned(),

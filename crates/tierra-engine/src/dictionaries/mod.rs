@@ -25,7 +25,7 @@ use crate::storage::extent::{OwnedExtent, Owner};
 
 /// A column's first generation.
 const FIRST_GENERATION: u64 = 1;
-/// If there are more delta images they are rewritten as one.
+/// If there are more delta pieces they are rewritten as one.
 const DELTAS_MOST: usize = 64;
 
 #[derive(Debug, Default)]
@@ -53,10 +53,10 @@ pub(crate) struct TableDictionaries {
 }
 
 /// Dictionaries of a table to be published.
-pub(crate) struct Images {
+pub(crate) struct StoredPieces {
     pub(crate) dictionaries: Dictionaries,
     pub(crate) entries: Vec<Option<DictionaryEntry>>,
-    /// Extents with images that the manifest does not name yet.
+    /// Extents with pieces that the manifest does not name yet.
     pub(crate) extents: Vec<Arc<OwnedExtent>>,
 }
 
@@ -116,19 +116,19 @@ impl TableDictionaries {
         }
     }
 
-    /// Makes durable images of all codes given out so far that `entry` has no images of. `before` are the dictionaries that the
-    /// entry's images hold.
-    pub(crate) fn images(
+    /// Makes durable pieces of all codes given out so far that `entry` has no pieces of. `before` are the dictionaries that the
+    /// entry's pieces hold.
+    pub(crate) fn pieces(
         &self,
         storage: &Storage,
         entry: &TableEntry,
         before: &Dictionaries,
-    ) -> Result<Images, StorageError> {
+    ) -> Result<StoredPieces, StorageError> {
         let dictionaries: Vec<_> = (0..self.columns.len())
             .map(|column| self.current(column))
             .collect();
         let mut entries = entry.dictionaries.clone();
-        let mut images = ImageExtent::default();
+        let mut pieces = PieceExtent::default();
         for (column, dictionary) in dictionaries.iter().enumerate() {
             let Some(dictionary) = dictionary else {
                 continue;
@@ -140,20 +140,20 @@ impl TableDictionaries {
             entries[column] = Some(match known {
                 Some(entry) if published == dictionary.len() => entry,
                 Some(mut entry) if entry.deltas.len() < DELTAS_MOST => {
-                    let delta = Image::delta(dictionary, published);
-                    entry.deltas.push(images.add(delta));
+                    let delta = DictionaryPiece::delta(dictionary, published);
+                    entry.deltas.push(pieces.add(delta));
                     entry
                 }
                 Some(mut entry) => {
-                    let delta = Image::delta(dictionary, dictionary.main_len());
-                    entry.deltas = vec![images.add(delta)];
+                    let delta = DictionaryPiece::delta(dictionary, dictionary.main_len());
+                    entry.deltas = vec![pieces.add(delta)];
                     entry
                 }
-                None => images.add_generation(dictionary),
+                None => pieces.add_generation(dictionary),
             });
         }
-        let extents = images.write(storage, entry.id, &entry.placement, &mut entries)?;
-        Ok(Images {
+        let extents = pieces.write(storage, entry.id, &entry.placement, &mut entries)?;
+        Ok(StoredPieces {
             dictionaries: dictionaries.into(),
             entries,
             extents,
@@ -161,24 +161,24 @@ impl TableDictionaries {
     }
 }
 
-/// A dictionary image to be written. It is made only then, because the images of a thousand columns take as much memory as their
+/// A dictionary piece to be written. It is made only then, because the pieces of a thousand columns take as much memory as their
 /// dictionaries.
-struct Image {
+struct DictionaryPiece {
     dictionary: Arc<Dictionary>,
     /// The first code of a piece of delta; `None` for the main part.
     delta_from: Option<usize>,
 }
 
-impl Image {
-    fn main(dictionary: &Arc<Dictionary>) -> Image {
-        Image {
+impl DictionaryPiece {
+    fn main(dictionary: &Arc<Dictionary>) -> DictionaryPiece {
+        DictionaryPiece {
             dictionary: Arc::clone(dictionary),
             delta_from: None,
         }
     }
 
-    fn delta(dictionary: &Arc<Dictionary>, from: usize) -> Image {
-        Image {
+    fn delta(dictionary: &Arc<Dictionary>, from: usize) -> DictionaryPiece {
+        DictionaryPiece {
             dictionary: Arc::clone(dictionary),
             delta_from: Some(from),
         }
@@ -186,48 +186,48 @@ impl Image {
 
     fn len_bytes(&self) -> usize {
         match self.delta_from {
-            None => self.dictionary.main_image_bytes(),
-            Some(from) => self.dictionary.delta_image_bytes(from),
+            None => self.dictionary.main_piece_bytes(),
+            Some(from) => self.dictionary.delta_piece_bytes(from),
         }
     }
 
     fn bytes(&self) -> Vec<u8> {
         match self.delta_from {
-            None => self.dictionary.main_image(),
-            Some(from) => self.dictionary.delta_image(from),
+            None => self.dictionary.main_piece(),
+            Some(from) => self.dictionary.delta_piece(from),
         }
     }
 }
 
-/// Images that go into one extent. Their places name no extent until it is written.
+/// Pieces that go into one extent. Their places name no extent until it is written.
 #[derive(Default)]
-pub(crate) struct ImageExtent {
-    images: Vec<Image>,
+pub(crate) struct PieceExtent {
+    pieces: Vec<DictionaryPiece>,
     len_bytes: usize,
 }
 
 /// Stands for the extent that is not allocated yet.
 const UNPLACED: ExtentId = ExtentId(u64::MAX);
 
-impl ImageExtent {
-    fn add(&mut self, image: Image) -> StoredRange {
-        let len_bytes = image.len_bytes();
+impl PieceExtent {
+    fn add(&mut self, piece: DictionaryPiece) -> StoredRange {
+        let len_bytes = piece.len_bytes();
         let place = StoredRange {
             extent: UNPLACED,
             offset: self.len_bytes as u64,
             len_bytes: len_bytes as u64,
         };
         self.len_bytes += len_bytes.next_multiple_of(LINE_BYTES);
-        self.images.push(image);
+        self.pieces.push(piece);
         place
     }
 
-    /// Images of a generation that has none yet.
+    /// Pieces of a generation that has none yet.
     pub(crate) fn add_generation(&mut self, dictionary: &Arc<Dictionary>) -> DictionaryEntry {
-        let main = self.add(Image::main(dictionary));
+        let main = self.add(DictionaryPiece::main(dictionary));
         let deltas = match dictionary.delta_len() {
             0 => Vec::new(),
-            _ => vec![self.add(Image::delta(dictionary, dictionary.main_len()))],
+            _ => vec![self.add(DictionaryPiece::delta(dictionary, dictionary.main_len()))],
         };
         DictionaryEntry {
             generation: dictionary.generation(),
@@ -236,7 +236,7 @@ impl ImageExtent {
         }
     }
 
-    /// Writes the images, and records their places in `entries`.
+    /// Writes the pieces, and records their places in `entries`.
     pub(crate) fn write(
         self,
         storage: &Storage,
@@ -244,17 +244,17 @@ impl ImageExtent {
         placement: &ReplicaPlacement,
         entries: &mut [Option<DictionaryEntry>],
     ) -> Result<Vec<Arc<OwnedExtent>>, StorageError> {
-        if self.images.is_empty() {
+        if self.pieces.is_empty() {
             return Ok(Vec::new());
         }
         let (len_bytes, owner) = (self.len_bytes as u64, Owner::Dictionary(table));
         let mut writer = storage.allocate(&placement.everywhere(), len_bytes, owner)?;
         let mut at = 0;
-        for image in &self.images {
-            let image = image.bytes();
-            let end = (at + image.len()).next_multiple_of(LINE_BYTES);
-            writer[at..at + image.len()].copy_from_slice(&image);
-            writer[at + image.len()..end].fill(0);
+        for piece in &self.pieces {
+            let piece = piece.bytes();
+            let end = (at + piece.len()).next_multiple_of(LINE_BYTES);
+            writer[at..at + piece.len()].copy_from_slice(&piece);
+            writer[at + piece.len()..end].fill(0);
             at = end;
             writer.copy_up_to(at);
         }

@@ -73,7 +73,7 @@ pub enum DamageError {
     /// The copies of a log.
     #[error(transparent)]
     Replication(#[from] ReplicationError),
-    /// A dictionary image.
+    /// A dictionary piece.
     #[error("the dictionary of column {column:?}: {source}")]
     Dictionary {
         /// The column.

@@ -123,7 +123,7 @@ pub enum OpenError {
     /// A pool outside of the directory belongs to another directory.
     #[error(
         "{}: its pool {} belongs to the database in {}{}",
-        dir.display(), pool.display(), home.display(), what_to_adopt(dir, *is_there)
+        dir.display(), pool.display(), directory.display(), what_to_adopt(dir, *is_there)
     )]
     Elsewhere {
         /// The directory to be opened.
@@ -131,7 +131,7 @@ pub enum OpenError {
         /// The pool.
         pool: PathBuf,
         /// The directory that it belongs to.
-        home: PathBuf,
+        directory: PathBuf,
         /// Whether that directory exists.
         is_there: bool,
     },

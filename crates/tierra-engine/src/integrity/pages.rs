@@ -109,7 +109,7 @@ impl StoredPages {
     }
 
     /// Whether all pages match their checksums.
-    pub(crate) fn are_whole(&self, format: &impl PageFormat) -> bool {
+    pub(crate) fn all_match(&self, format: &impl PageFormat) -> bool {
         (0..format.pages()).all(|page| self.check(format, page).is_ok())
     }
 

@@ -74,7 +74,7 @@ mod tests {
     use tierra_column::Chunk;
 
     #[test]
-    fn a_stand_in_is_little_more_than_its_head() {
+    fn a_placeholder_is_little_more_than_its_header() {
         for rows in [1, 1024, 70_000] {
             let bytes = chunk(rows);
             let chunk = Chunk::open(&bytes, PLACEHOLDER_TYPE).unwrap();

@@ -82,8 +82,8 @@ fn stored_in(
 ) -> bool {
     let _alone = alone();
     let was_lost = read.is_lost(&range);
-    let is_whole = is_valid(&read[range.clone()]);
-    if is_whole && !was_lost {
+    let was_valid = is_valid(&read[range.clone()]);
+    if was_valid && !was_lost {
         // Another thread repaired it first.
         return true;
     }
@@ -92,7 +92,7 @@ fn stored_in(
         read.pool().count_check(0, false);
         log.found(extent, read, range.clone(), kind);
     }
-    if is_whole {
+    if was_valid {
         // Lost with a neighbour: the bytes are right, but perhaps not in the file.
         return rewrite(extent, read, range).is_ok();
     }
@@ -175,7 +175,7 @@ pub(crate) fn copy(
     }
     written += replace_where_different(extent, wrong, right, 0..right.len())?;
     wrong.pool().verify_extent(wrong.extent())?;
-    wrong.note_whole();
+    wrong.note_all_restored();
     if written > 0 {
         tell(extent, wrong, &(0..usize::MAX), right.tier_name(), written);
     }
@@ -192,10 +192,10 @@ pub(crate) fn lost_parts(extent: &OwnedExtent, read: &Arc<ExtentCopy>) -> bool {
     if let Owner::Log(_) = extent.owner() {
         return false;
     }
-    let is_whole = |copy: &&Arc<ExtentCopy>| {
+    let is_intact = |copy: &&Arc<ExtentCopy>| {
         !copy.has_losses() && copy.pool().verify_extent(copy.extent()).is_ok()
     };
-    if let Some(right) = others(extent, read).find(is_whole) {
+    if let Some(right) = others(extent, read).find(is_intact) {
         return copy(extent, read, right).is_ok();
     }
     if read.pool().verify_extent(read.extent()).is_err() {
@@ -217,7 +217,7 @@ pub(crate) fn rewrite_lost(extent: &OwnedExtent, read: &Arc<ExtentCopy>) -> Resu
     for part in parts {
         rewrite(extent, read, part)?;
     }
-    read.note_whole();
+    read.note_all_restored();
     Ok(())
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Manifest {
     /// The last commit that it includes. Commits in logs beyond it have greater numbers, without a gap.
     pub(crate) commit: u64,
     pub(crate) database: DatabaseId,
-    pub(crate) home: DirectoryIdentity,
+    pub(crate) directory_identity: DirectoryIdentity,
     /// Never reused, so that an extent's owner stays unambiguous.
     pub(crate) next_table_id: u64,
     pub(crate) next_extent_id: u64,
@@ -123,7 +123,7 @@ pub(crate) struct TableEntry {
     pub(crate) tail: TailEntry,
 }
 
-/// The durable image of one dictionary generation.
+/// The durable pieces of one dictionary generation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DictionaryEntry {
     pub(crate) generation: u64,
@@ -232,13 +232,13 @@ impl TableEntry {
     /// Every extent of the table; an extent that several chunks share comes several times.
     pub(crate) fn extents(&self) -> impl Iterator<Item = ExtentId> + '_ {
         let dictionaries = self.dictionaries.iter().flatten();
-        let images = dictionaries
+        let pieces = dictionaries
             .flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
         let segments = self
             .segments
             .iter()
             .flat_map(|segment| segment.extents.iter().copied());
-        images
+        pieces
             .map(|place| place.extent)
             .chain(segments)
             .chain(self.deleted.values().map(|deleted| deleted.place.extent))

@@ -167,7 +167,7 @@ fn sample() -> Manifest {
         version: 42,
         commit: 77,
         database: DatabaseId(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff),
-        home: DirectoryIdentity {
+        directory_identity: DirectoryIdentity {
             device: 66,
             inode: 1234,
             path: "/srv/shop".into(),

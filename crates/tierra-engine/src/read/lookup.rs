@@ -274,16 +274,16 @@ impl Snapshot {
                 .retry_after(spec, projection[position], block, *source)?;
             return Ok(None);
         }
-        let mut are_right = true;
+        let mut all_valid = true;
         for SealedRow { segment, row, .. } in &sealed {
             let block = row / BLOCK_LEN;
             if checked.remove(&(segment.id(), block)) {
                 for column in projection {
-                    are_right &= segment.revalidate(spec, *column, block)?;
+                    all_valid &= segment.revalidate(spec, *column, block)?;
                 }
             }
         }
-        Ok(are_right.then_some(gathered))
+        Ok(all_valid.then_some(gathered))
     }
 }
 

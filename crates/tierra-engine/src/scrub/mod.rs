@@ -47,17 +47,17 @@ pub struct ScrubReport {
     /// Those of them that were repaired.
     pub repaired_copies: u64,
     /// Data that no copy has any more.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostRows>,
     /// Whether the pass was stopped before its end.
     pub stopped: bool,
 }
 
 /// Rows that no copy has any more; the rest of the table can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostRows {
     /// The table.
     pub table: String,
-    /// The column; `None` if no rows are lost, but a part of an index, which is rebuilt, or a dictionary's image, whose values
+    /// The column; `None` if no rows are lost, but a part of an index, which is rebuilt, or a dictionary's piece, whose values
     /// are in near memory until the database is closed.
     pub column: Option<String>,
     /// The segment's id.
@@ -176,7 +176,7 @@ impl ScrubReport {
         self.repaired_copies += other.repaired_copies;
         self.stopped |= other.stopped;
         self.lost.extend(other.lost);
-        let place = |lost: &Lost| (lost.table.clone(), lost.segment, lost.rows.start);
+        let place = |lost: &LostRows| (lost.table.clone(), lost.segment, lost.rows.start);
         self.lost.sort_by_cached_key(place);
         self
     }
@@ -246,7 +246,7 @@ fn without_whole_copy(
     report: &mut ScrubReport,
 ) -> Option<Arc<ExtentCopy>> {
     let Some((segment, columns)) = segment_of(catalog, entry, extent) else {
-        report.lost.push(Lost {
+        report.lost.push(LostRows {
             table: entry.spec.name.clone(),
             column: None,
             segment: 0,
@@ -315,12 +315,12 @@ fn put_together(
             tracing::error!(extent = extent.id().0, %error, "damaged padding could not be rewritten");
         }
     }
-    let is_whole = read.pool().verify_extent(read.extent()).is_ok();
-    if is_whole {
+    let is_intact = read.pool().verify_extent(read.extent()).is_ok();
+    if is_intact {
         restore_lost(extent, read);
         report.repaired_copies += 1;
     }
-    is_whole.then(|| read.clone())
+    is_intact.then(|| read.clone())
 }
 
 /// Rewrites what a copy has lost; it matches its checksum.
@@ -343,7 +343,7 @@ fn lost_blocks(
     segment: &Segment,
     columns: &[usize],
     extent: &OwnedExtent,
-) -> Vec<Lost> {
+) -> Vec<LostRows> {
     let mut all = Vec::new();
     for column in columns {
         for block in 0..segment.blocks() {
@@ -355,9 +355,9 @@ fn lost_blocks(
     all
 }
 
-fn lost(entry: &TableEntry, segment: &Segment, column: usize, block: usize) -> Lost {
+fn lost(entry: &TableEntry, segment: &Segment, column: usize, block: usize) -> LostRows {
     let start = block * BLOCK_LEN;
-    Lost {
+    LostRows {
         table: entry.spec.name.clone(),
         column: Some(entry.spec.columns[column].name.clone()),
         segment: segment.id(),

@@ -16,7 +16,7 @@ use super::methods::Methods;
 use crate::error::ScanError;
 use crate::spec::TableSpec;
 use crate::storage::extent::{ExtentCopy, OwnedExtent};
-use crate::storage::frames::{Frame, Source};
+use crate::storage::frames::{Frame, FrameKey};
 
 /// Blocks of a frame: 4 KiB of codes of one byte, and a page of a file is read in any case.
 pub(crate) const FRAME_BLOCKS: usize = 4;
@@ -53,8 +53,8 @@ struct FramePlace<'a> {
 }
 
 impl FramePlace<'_> {
-    fn source(&self) -> Source {
-        Source {
+    fn source(&self) -> FrameKey {
+        FrameKey {
             extent: self.extent.id(),
             start: self.in_extent.start,
         }

@@ -9,7 +9,7 @@ use tierra_column::bits::PAD_BYTES;
 use tierra_memory::{BegunRead, Copied, CopyMethod, FileReads};
 
 use crate::storage::extent::ExtentCopy;
-use crate::storage::frames::Source;
+use crate::storage::frames::FrameKey;
 
 /// Frames of a column that are read ahead: as many as keep a fast disk busy with the reads of one thread.
 pub(crate) const FRAMES_AHEAD: usize = 8;
@@ -35,7 +35,7 @@ enum Queue {
 
 #[derive(Debug)]
 struct Asked {
-    source: Source,
+    source: FrameKey,
     /// The block behind the frame's last one.
     end: usize,
     read: BegunRead,
@@ -43,14 +43,14 @@ struct Asked {
 
 impl FramesAhead {
     /// Whether a frame was asked for and not taken yet.
-    pub(super) fn has(&self, source: Source) -> bool {
+    pub(super) fn has(&self, source: FrameKey) -> bool {
         self.asked.iter().any(|asked| asked.source == source)
     }
 
     /// Asks for a frame: a range of a copy, whose blocks end before `end`. `false` if there is no room for more.
     pub(super) fn ask(
         &mut self,
-        source: Source,
+        source: FrameKey,
         end: usize,
         copy: &ExtentCopy,
         range: Range<usize>,
@@ -78,7 +78,7 @@ impl FramesAhead {
     }
 
     /// A frame that was asked for, when it has arrived.
-    pub(super) fn take(&mut self, source: Source) -> Option<io::Result<Copied>> {
+    pub(super) fn take(&mut self, source: FrameKey) -> Option<io::Result<Copied>> {
         let place = self.asked.iter().position(|asked| asked.source == source)?;
         let Queue::Ready(reads) = &mut self.reads else {
             return None;

@@ -408,7 +408,7 @@ impl Segment {
 
     /// Whether no chunk is a placeholder.
     #[inline]
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(crate) fn has_no_placeholder(&self) -> bool {
         self.placeholders.is_empty()
     }
 

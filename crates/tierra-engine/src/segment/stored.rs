@@ -51,7 +51,7 @@ impl Segment {
     }
 
     /// Whether everything in one of its extents matches its checksums, and padding is zero.
-    pub(crate) fn is_whole_in(&self, extent: &OwnedExtent) -> bool {
+    pub(crate) fn matches_in(&self, extent: &OwnedExtent) -> bool {
         let number = self.entry.extents.iter().position(|id| *id == extent.id());
         let lies_there =
             |column: &usize| Some(self.entry.chunks[*column].extent as usize) == number;

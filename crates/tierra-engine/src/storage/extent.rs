@@ -168,7 +168,7 @@ impl ExtentCopy {
     }
 
     /// Everything is restored, durably.
-    pub(crate) fn note_whole(&self) {
+    pub(crate) fn note_all_restored(&self) {
         self.change_lost(|lost| *lost = Lost::default());
     }
 
@@ -242,7 +242,7 @@ impl Deref for ExtentCopy {
 
 impl Drop for ExtentCopy {
     fn drop(&mut self) {
-        self.note_whole();
+        self.note_all_restored();
         if !*self.published.get_mut() {
             self.pool.free(self.extent);
         }

@@ -135,7 +135,7 @@ pub(crate) struct FaultLog {
 
 /// The content of a range of an extent.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct RangeContent {
     pub(crate) table: Option<String>,
     pub(crate) column: Option<String>,
     pub(crate) segment: Option<u32>,
@@ -145,7 +145,12 @@ pub(crate) struct Held {
 /// Finds the rows that lie in an extent.
 pub(crate) trait Naming: Send + Sync {
     /// What the table of this id holds in a range of an extent; without an id, any table that has rows there.
-    fn held(&self, table: Option<u64>, extent: ExtentId, range: &Range<usize>) -> Option<Held>;
+    fn held(
+        &self,
+        table: Option<u64>,
+        extent: ExtentId,
+        range: &Range<usize>,
+    ) -> Option<RangeContent>;
 }
 
 impl FaultLog {
@@ -315,7 +320,7 @@ impl FaultLog {
         (faults.collect(), entries.totals)
     }
 
-    fn held_by(&self, extent: &OwnedExtent, range: &Range<usize>) -> Held {
+    fn held_by(&self, extent: &OwnedExtent, range: &Range<usize>) -> RangeContent {
         let naming = self.naming.get().and_then(Weak::upgrade);
         let table = extent.owner().table();
         let held = naming.and_then(|naming| naming.held(Some(table?), extent.id(), range));

@@ -24,7 +24,7 @@ const SHARDS: usize = 16;
 
 /// Where the bytes of a frame come from: an extent, and the offset of the first byte in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Source {
+pub(crate) struct FrameKey {
     pub(crate) extent: ExtentId,
     pub(crate) start: usize,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Source {
 /// A frame: some bytes of an extent, and pad behind them.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    source: Source,
+    source: FrameKey,
     pub(crate) bytes: Copied,
     /// Whether it was read since the hand passed.
     is_used: AtomicBool,
@@ -40,10 +40,10 @@ pub(crate) struct Frame {
 
 /// The pool of frames of one database, whose size can be changed while it is open. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Frames(Arc<Pool>);
+pub struct Frames(Arc<FramePool>);
 
 #[derive(Debug)]
-struct Pool {
+struct FramePool {
     limit_bytes: AtomicU64,
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
@@ -51,14 +51,14 @@ struct Pool {
 
 #[derive(Debug, Default)]
 struct Shard {
-    places: HashMap<Source, usize>,
+    places: HashMap<FrameKey, usize>,
     frames: Vec<Arc<Frame>>,
     used_bytes: u64,
     /// The place of the next frame that may be evicted.
     hand: usize,
 }
 
-impl Default for Pool {
+impl Default for FramePool {
     fn default() -> Self {
         Self {
             limit_bytes: AtomicU64::new(FRAME_BYTES),
@@ -98,7 +98,7 @@ impl Frames {
     }
 
     /// The frame of these bytes, if it is in the pool.
-    pub(crate) fn frame(&self, source: Source) -> Option<Arc<Frame>> {
+    pub(crate) fn frame(&self, source: FrameKey) -> Option<Arc<Frame>> {
         let shard = lock(self.shard(source));
         let frame = &shard.frames[*shard.places.get(&source)?];
         frame.is_used.store(true, Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl Frames {
     }
 
     /// Adds a frame, and evicts others until it fits. Returns the frame that the pool has: another thread may have been faster.
-    pub(crate) fn add(&self, source: Source, bytes: Copied) -> Arc<Frame> {
+    pub(crate) fn add(&self, source: FrameKey, bytes: Copied) -> Arc<Frame> {
         let limit = self.get() / SHARDS as u64;
         let mut shard = lock(self.shard(source));
         let size = bytes.memory_bytes() as u64;
@@ -131,7 +131,7 @@ impl Frames {
         frame
     }
 
-    fn shard(&self, source: Source) -> &Mutex<Shard> {
+    fn shard(&self, source: FrameKey) -> &Mutex<Shard> {
         &self.0.shards[self.0.hasher.hash_one(source) as usize % SHARDS]
     }
 }
@@ -187,8 +187,8 @@ mod tests {
         (pool, extent)
     }
 
-    fn source(piece: usize) -> Source {
-        Source {
+    fn source(piece: usize) -> FrameKey {
+        FrameKey {
             extent: ExtentId(9),
             start: piece * KIB,
         }

@@ -31,7 +31,7 @@ use crate::calibration::{self, Calibration, LOG_METHOD};
 use crate::error::{ScanError, StorageError};
 use crate::manifest::ExtentId;
 use crate::spec::replicas::TierId;
-use crate::storage::directory::Home;
+use crate::storage::directory::DatabaseDirectory;
 use crate::storage::extent::Owner;
 use crate::storage::lock::DirectoryLock;
 use crate::storage::losses::{Losses, ReadStamp};
@@ -62,7 +62,7 @@ pub(crate) struct Storage {
     /// Bytes of rows committed since the database was opened, in arrow's form.
     taken_bytes: AtomicU64,
     /// The directory file. The writer changes it.
-    home: Mutex<Home>,
+    directory: Mutex<DatabaseDirectory>,
     /// Whether the first write needs no preparation: see `write/writer/writability.rs`.
     pub(crate) is_settled: AtomicBool,
     lock: DirectoryLock,
@@ -77,7 +77,7 @@ impl Storage {
     // All of these are set once, when a database is opened.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
-        home: Home,
+        directory: DatabaseDirectory,
         tiers: Tiers,
         next_extent_id: u64,
         near: NearMemory,
@@ -86,7 +86,7 @@ impl Storage {
         lock: DirectoryLock,
         options: DatabaseOptions,
     ) -> Arc<Self> {
-        let dir = home.dir().to_owned();
+        let dir = directory.dir().to_owned();
         let log_method = calibration::method_of(&dir).unwrap_or(LOG_METHOD);
         Arc::new(Self {
             dir,
@@ -99,7 +99,7 @@ impl Storage {
             log_method,
             closing: AtomicBool::new(false),
             taken_bytes: AtomicU64::new(0),
-            home: Mutex::new(home),
+            directory: Mutex::new(directory),
             is_settled: AtomicBool::new(true),
             lock,
             options,
@@ -109,9 +109,11 @@ impl Storage {
     }
 
     /// The directory file.
-    pub(crate) fn home(&self) -> MutexGuard<'_, Home> {
+    pub(crate) fn directory(&self) -> MutexGuard<'_, DatabaseDirectory> {
         // Changed as a whole: a panic leaves nothing half done.
-        self.home.lock().unwrap_or_else(PoisonError::into_inner)
+        self.directory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this process is a fork of the one that opened the database.
@@ -154,11 +156,11 @@ impl Storage {
     /// lost page is restored, or reported, when it is read.
     #[inline]
     pub(crate) fn validate(&self, seen: ReadStamp) -> bool {
-        let is_whole = self.losses.validate(seen, self.tiers.load().readable());
-        if !is_whole {
+        let is_valid = self.losses.validate(seen, self.tiers.load().readable());
+        if !is_valid {
             self.note_losses();
         }
-        is_whole
+        is_valid
     }
 
     /// Notes truncated files that no read may have touched yet.

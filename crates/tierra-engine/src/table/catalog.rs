@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 
 use crate::manifest::ExtentId;
-use crate::storage::faults::{Held, Naming};
+use crate::storage::faults::{Naming, RangeContent};
 use crate::table::Table;
 use crate::table::snapshot::Snapshot;
 
@@ -82,7 +82,12 @@ impl Catalog {
 }
 
 impl Naming for Catalog {
-    fn held(&self, table: Option<u64>, extent: ExtentId, range: &Range<usize>) -> Option<Held> {
+    fn held(
+        &self,
+        table: Option<u64>,
+        extent: ExtentId,
+        range: &Range<usize>,
+    ) -> Option<RangeContent> {
         if let Some(id) = table {
             let table = self.table_of_id(id)?;
             return Some(held_by(&table, extent, range));
@@ -94,10 +99,10 @@ impl Naming for Catalog {
 }
 
 /// The name, column and rows that a table stores in this range of an extent.
-fn held_by(table: &Table, extent: ExtentId, range: &Range<usize>) -> Held {
-    let mut held = Held {
+fn held_by(table: &Table, extent: ExtentId, range: &Range<usize>) -> RangeContent {
+    let mut held = RangeContent {
         table: Some(table.spec().name.clone()),
-        ..Held::default()
+        ..RangeContent::default()
     };
     let current = table.current();
     let segments = current.segments.iter();

@@ -225,8 +225,8 @@ impl Table {
     }
 
     /// Asks the writer to make missing copies in the background.
-    pub(crate) fn ask_to_heal(self: &Arc<Self>) {
-        self.requests.send(Request::Heal {
+    pub(crate) fn ask_for_missing_copies(self: &Arc<Self>) {
+        self.requests.send(Request::MakeCopies {
             table: self.clone(),
         });
     }

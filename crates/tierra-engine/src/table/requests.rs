@@ -161,7 +161,7 @@ pub(crate) enum Request {
         reply: SyncSender<Result<(), StorageError>>,
     },
     /// Not answered: missing copies are made in the background.
-    Heal {
+    MakeCopies {
         table: Arc<Table>,
     },
     /// Not answered: indexes are optional and built in the background.

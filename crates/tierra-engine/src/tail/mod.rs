@@ -65,7 +65,7 @@ impl TailBatch {
         })
     }
 
-    /// The sketch of a column's distinct values; computed once, if anybody asks. `None` where a chunk of so few rows would
+    /// The sketch of a column's distinct values; computed when it is first asked for. `None` where a chunk of so few rows would
     /// have none.
     pub(crate) fn distinct_sketch(
         &self,

@@ -83,7 +83,7 @@ pub(crate) struct Logged<'a> {
 
 /// What one copy has at the place of a record.
 enum At {
-    Record(Whole),
+    Record(ValidRecord),
     /// Nothing of this epoch.
     Nothing,
     Fault(&'static str),
@@ -92,7 +92,7 @@ enum At {
 }
 
 /// A record whose header and payload match their checksums.
-struct Whole {
+struct ValidRecord {
     payload: Range<usize>,
     participants: u32,
     /// Offset of the next record.
@@ -102,7 +102,7 @@ struct Whole {
 }
 
 /// The record at a place, with any number, if it is of this epoch.
-fn whole_at(bytes: &[u8], at: usize, epoch: u64) -> Result<At, LogError> {
+fn valid_record_at(bytes: &[u8], at: usize, epoch: u64) -> Result<At, LogError> {
     let Some(line) = bytes.get(at..at + LINE_BYTES) else {
         return Ok(At::Nothing);
     };
@@ -118,7 +118,7 @@ fn whole_at(bytes: &[u8], at: usize, epoch: u64) -> Result<At, LogError> {
                 Some(payload) if crc32c::crc32c(payload) != header.payload_crc => {
                     At::Fault("the payload's checksum is wrong")
                 }
-                Some(payload) => At::Record(Whole {
+                Some(payload) => At::Record(ValidRecord {
                     payload: start..start + payload.len(),
                     participants: header.participants,
                     end: (start + payload.len()).next_multiple_of(LINE_BYTES),
@@ -142,7 +142,7 @@ fn record_at(bytes: &[u8], end: &LogEnd, epoch: u64) -> Result<At, LogError> {
     {
         return Ok(At::Misplaced);
     }
-    whole_at(bytes, end.at as usize, epoch)
+    valid_record_at(bytes, end.at as usize, epoch)
 }
 
 /// Calls `take` for every committed record, in order. `copies_of` returns the copies of an extent, at least one.
@@ -345,7 +345,7 @@ fn later_record(rest: &[u8], epoch: u64, sequence: u64) -> Result<bool, LogError
     Ok(false)
 }
 
-/// Whole records of a damaged log with this number or a greater one, anywhere in it, by number; and the number of records that
+/// Valid records of a damaged log with this number or a greater one, anywhere in it, by number; and the number of records that
 /// the log had in all, as far as known.
 pub(crate) fn later<'a>(
     tail: &TailEntry,
@@ -363,7 +363,7 @@ pub(crate) fn later<'a>(
             }
             let mut at = LINE_BYTES;
             while at < copy.len() {
-                at = match whole_at(copy, at, entry.epoch) {
+                at = match valid_record_at(copy, at, entry.epoch) {
                     Ok(At::Record(record)) => {
                         let sequence = record.label.sequence;
                         reached = reached.max(sequence.saturating_add(1));

@@ -23,7 +23,7 @@ use crate::write::column_source::{Batches, Checked, ColumnSource};
 use crate::write::encode::encode_segments;
 
 /// Batches with more rows become segments at once and bypass the tail.
-pub(crate) const TAIL_APPEND_ROWS: usize = 1 << 16;
+pub const TAIL_APPEND_ROWS: usize = 1 << 16;
 /// Rows of this many bytes are encoded, however few they are: at most twice this much is held at a time.
 const SEGMENT_MOST_BYTES: u64 = 256 << 20;
 

@@ -52,7 +52,7 @@ pub(crate) fn check(place: &Place, told: &Told, first: Option<usize>) -> Result<
         None => go_on(&database, told)?,
     };
     left.rows = rows_now;
-    let enough = heal(&database)?;
+    let enough = repair(&database)?;
     drop(database);
     for tier in (0..2).filter(|&tier| enough[tier]) {
         let away = take_away(place, 1 - tier)?;
@@ -64,7 +64,7 @@ pub(crate) fn check(place: &Place, told: &Told, first: Option<usize>) -> Result<
         if tier == 0 && enough[1] {
             // As if the second had not been missing.
             let database = open(place).map_err(text)?;
-            heal(&database)?;
+            repair(&database)?;
         }
     }
     Ok(left)
@@ -94,7 +94,7 @@ fn holds(database: &Database, expected: std::ops::RangeInclusive<i64>) -> Result
 }
 
 /// All copies are made, put right, and equal. Which tiers have everything then.
-fn heal(database: &Database) -> Result<[bool; 2], String> {
+fn repair(database: &Database) -> Result<[bool; 2], String> {
     database.wait_for_near_copies().map_err(text)?;
     let scrub = |only_verify| {
         let options = ScrubOptions {

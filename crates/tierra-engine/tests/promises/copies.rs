@@ -154,7 +154,7 @@ fn a_link_in_the_directory_is_no_pool_of_the_copy() {
     fs::rename(place.path("db/b.pool"), place.path("b.pool")).unwrap();
     std::os::unix::fs::symlink(place.path("b.pool"), place.path("db/b.pool")).unwrap();
     assert_eq!(rows_of(&place.open("db").unwrap()), rows(0..150));
-    // The home is written down with the next publication.
+    // The directory is written down with the next publication.
     place
         .open("db")
         .unwrap()

@@ -61,7 +61,7 @@ fn a_tier_gets_it_back_from_another() {
             assert_eq!(verify(&database), 0);
             t.append(&[rows(550..560)]).unwrap();
             drop((t, database));
-            // That one alone has everything, and does not doubt it.
+            // That one alone has everything, and is opened.
             fs::rename(db.join(POOLS[1 - victim]), dir.path().join("away")).unwrap();
             let database = Database::open(&db, &degraded()).unwrap();
             assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..560));
@@ -72,7 +72,7 @@ fn a_tier_gets_it_back_from_another() {
 
 /// The other tier was away when the newest rows were written: it cannot say what the lost publication was.
 #[test]
-fn nobody_vouches_for_what_is_newer() {
+fn a_lost_publication_that_no_tier_has_is_refused() {
     for slot in 0..2 {
         let dir = tempfile::tempdir().unwrap();
         let (db, away) = (dir.path().join("db"), dir.path().join("away"));

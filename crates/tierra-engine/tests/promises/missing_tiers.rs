@@ -139,8 +139,8 @@ fn a_column_whose_only_tier_is_missing_takes_nothing_along() {
             None,
         );
         database.make_copies().unwrap();
-        let walked = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
-        assert_eq!((walked.damaged_copies, walked.lost), (0, vec![]));
+        let scrubbed = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+        assert_eq!((scrubbed.damaged_copies, scrubbed.lost), (0, vec![]));
     }
     place.bring_back("b");
     let database = place.open();
@@ -209,8 +209,8 @@ fn a_table_whose_only_tier_is_missing_waits_for_it() {
             ));
         }
         database.make_copies().unwrap();
-        let walked = database.scrub(&tierra_engine::ScrubOptions::default(), |_| {});
-        assert_eq!(walked.unwrap().damaged_copies, 0);
+        let scrubbed = database.scrub(&tierra_engine::ScrubOptions::default(), |_| {});
+        assert_eq!(scrubbed.unwrap().damaged_copies, 0);
     }
     place.bring_back("b");
     let database = place.open();

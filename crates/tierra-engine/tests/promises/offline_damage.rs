@@ -91,7 +91,7 @@ fn is_clean(database: &Database, only_verify: bool) -> Result<bool, String> {
         ..ScrubOptions::default()
     };
     let report = database.scrub(&options, |_| {});
-    let report = report.map_err(|error| format!("it is not walked over: {error}"))?;
+    let report = report.map_err(|error| format!("it is not scrubbed: {error}"))?;
     Ok(report.damaged_copies == 0
         && report.lost.is_empty()
         && database.unavailable().is_empty()

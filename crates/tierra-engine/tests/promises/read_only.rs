@@ -77,8 +77,8 @@ fn read_and_try_to_write(database: &Database) {
         only_verify: true,
         ..ScrubOptions::default()
     };
-    let walked = database.scrub(&verify, |_| {}).unwrap();
-    assert_eq!((walked.damaged_copies, walked.lost), (0, vec![]));
+    let scrubbed = database.scrub(&verify, |_| {}).unwrap();
+    assert_eq!((scrubbed.damaged_copies, scrubbed.lost), (0, vec![]));
     database.wait_for_near_copies().unwrap();
     assert_eq!(all_rows(&table), rows(0..150));
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::copied::{FIRST_EXTENT, Place, ROWS, check, damage, starts};
 use crate::support::{self, rows, spec};
 use tierra_column::{Value, ordinal};
-use tierra_engine::{Lost, Replicas, ScanError, ScanSpec, ScrubOptions};
+use tierra_engine::{LostRows, Replicas, ScanError, ScanSpec, ScrubOptions};
 use tierra_interleave::Scheduling;
 
 #[test]
@@ -64,9 +64,9 @@ fn a_block_is_put_right_when_it_is_read() {
 }
 
 /// Damaged in all copies since the chunks were opened: what their directories say of blocks. Queries go by what is near, and a
-/// walk writes it down again.
+/// scrub pass writes it down again.
 #[test]
-fn damaged_directories_mislead_nobody_and_are_written_anew() {
+fn damaged_chunk_headers_mislead_no_query_and_are_rewritten() {
     let place = Place::new();
     let database = place.open(0);
     let tiers = ["far", "b"];
@@ -146,7 +146,7 @@ fn what_no_copy_has_is_named_and_the_rest_is_there() {
         only_verify: true,
         ..ScrubOptions::default()
     };
-    let expected = Lost {
+    let expected = LostRows {
         table: "t".to_owned(),
         column: Some("wide".to_owned()),
         segment: 1,
@@ -171,7 +171,7 @@ fn what_no_copy_has_is_named_and_the_rest_is_there() {
 
 /// The head of a chunk is damaged in all copies while the database is closed: that chunk is lost, and nothing else.
 #[test]
-fn a_chunk_whose_head_no_copy_has_is_lost_alone() {
+fn only_a_chunk_without_a_readable_header_is_lost() {
     const WIDE: usize = 4;
     let place = Place::new();
     let database = place.open(0);
@@ -245,7 +245,8 @@ fn a_chunk_whose_head_no_copy_has_is_lost_alone() {
             let told = database.scrub(&options, |_| {}).unwrap();
             let lost: i64 = told.lost.iter().map(|lost| lost.rows.len() as i64).sum();
             assert_eq!(lost, ROWS - 500);
-            let is_it = |lost: &Lost| lost.column.as_deref() == Some("wide") && lost.segment == 1;
+            let is_it =
+                |lost: &LostRows| lost.column.as_deref() == Some("wide") && lost.segment == 1;
             assert!(told.lost.iter().all(is_it), "{:?}", told.lost);
         }
         // Rows are added, sealed and merged as ever.
@@ -264,7 +265,7 @@ fn a_chunk_whose_head_no_copy_has_is_lost_alone() {
 
 /// Bytes that nobody reads, damaged in all copies: they are zero again, and nothing was lost.
 #[test]
-fn damaged_padding_is_written_anew() {
+fn damaged_padding_is_rewritten() {
     let place = Place::new();
     let database = place.open(0);
     for tier in ["far", "b"] {
@@ -299,14 +300,14 @@ fn a_walk_that_is_stopped_says_so() {
     let stop = options.stop.clone();
     let total = database.scrub_bytes().unwrap();
     std::thread::scope(|scope| {
-        let walk = scope.spawn(|| database.scrub(&options, |_| {}).unwrap());
+        let scrub = scope.spawn(|| database.scrub(&options, |_| {}).unwrap());
         stop.stop();
-        let report = walk.join().unwrap();
+        let report = scrub.join().unwrap();
         assert!(report.stopped && report.bytes < total, "{report:?}");
     });
 }
 
-/// The file of a tier loses its end under an open database. Queries do not notice; a walk puts everything right from the other
+/// The file of a tier loses its end under an open database. Queries do not notice; a scrub pass puts everything right from the other
 /// tier, and both are whole again.
 #[test]
 fn a_tier_that_is_cut_short_under_the_database_is_restored() {
@@ -334,7 +335,7 @@ fn a_tier_that_is_cut_short_under_the_database_is_restored() {
         let found = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
         assert_eq!(found.lost, [], "{found:?}");
         assert_eq!(found.damaged_copies, found.repaired_copies, "{found:?}");
-        // By queries, the scrubber in the background, or this walk.
+        // By queries, the scrubber in the background, or this scrub pass.
         let (faults, totals) = database.faults();
         assert!(totals.repaired > 0 && totals.lost == 0, "{faults:?}");
         check(&database);
@@ -383,7 +384,7 @@ type Places = fn(&[u8]) -> Vec<Range<u64>>;
 
 /// What is read when a database is opened only: its pools' headers, superblocks and manifests, and the logs of its tables.
 #[test]
-fn what_only_opening_reads_is_found_by_a_walk() {
+fn a_scrub_pass_finds_damage_in_what_only_opening_reads() {
     let place = Place::new();
     let database = place.open(0);
     let changes: [(&str, Places); 6] = [

@@ -62,7 +62,7 @@ fn a_tier_that_comes_back_gets_what_it_missed() {
         place.bring_back(gone);
         let database = place.open();
         assert_eq!(database.missing_tiers(), []);
-        // Healing is done once what was asked for before is.
+        // Missing copies are made once what was asked for before is.
         check(&database, count);
         drop(database);
         // It has everything now, and is enough alone.
@@ -294,8 +294,8 @@ fn extents_without_another_copy_outlive_their_headers() {
     fs::write(place.pool("far"), bytes).unwrap();
     let database = place.open();
     check(&database, count);
-    let walked = database.scrub(&tierra_engine::ScrubOptions::default(), |_| {});
-    assert_eq!(walked.unwrap().damaged_copies, 0);
+    let scrubbed = database.scrub(&tierra_engine::ScrubOptions::default(), |_| {});
+    assert_eq!(scrubbed.unwrap().damaged_copies, 0);
     drop(database);
     check(&place.open(), count);
 }

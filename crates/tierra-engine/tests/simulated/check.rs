@@ -81,7 +81,7 @@ impl Images {
         let database = open_or_go_on(image)?;
         let found = state(&database)?;
         is_one_of(&found, near)?;
-        self.heal_and_compare(image, database, &found)
+        self.repair_and_compare(image, database, &found)
     }
 
     /// What is found with one tier alone, if that is enough.
@@ -127,7 +127,7 @@ impl Images {
                         "{found:?} was shown, with both tiers it is {now:?}"
                     ));
                 }
-                self.heal_and_compare(image, database, &found)
+                self.repair_and_compare(image, database, &found)
             }
             // The one that was away was the first to publish what was not acknowledged: it is refused, for they have
             // gone different ways.
@@ -166,7 +166,7 @@ impl Images {
     }
 
     /// Everything is put right: no copy is damaged, and each tier in which all tables have copies has all of it.
-    fn heal_and_compare(
+    fn repair_and_compare(
         &self,
         image: &Image<'_>,
         database: Arc<Database>,
@@ -204,7 +204,7 @@ impl Images {
         for tier in (0..2).filter(|&tier| enough[tier]) {
             let alone = self
                 .alone(image, tier, |database| state(database))
-                .map_err(|error| format!("tier {tier} alone, once it was healed: {error}"))?;
+                .map_err(|error| format!("tier {tier} alone, once it was repaired: {error}"))?;
             if alone != *found {
                 return Err(format!("tier {tier} alone has {alone:?} of {found:?}"));
             }

@@ -330,7 +330,7 @@ impl Task<'_> {
             .filter(|_| plan.encoding().uses_dictionary());
         let image_bytes = dictionary
             .as_ref()
-            .map_or(0, |dictionary| dictionary.main_image().len());
+            .map_or(0, |dictionary| dictionary.main_piece().len());
         let encode_ns = elapsed_ns(start);
 
         let chunk = Chunk::open(&bytes, self.ty).by("Tierra", doing("opening"))?;
@@ -513,7 +513,7 @@ fn stored_bytes(values: &ArrayRef, wish: Option<Encoding>) -> Result<(Encoding, 
     let mut builder = DictionaryBuilder::new(ty, 1);
     let plan = ChunkPlan::new(ty, std::slice::from_ref(values), wish, Some(&mut builder))?;
     let dictionary_bytes = match plan.encoding().uses_dictionary() {
-        true => builder.finish().main_image().len(),
+        true => builder.finish().main_piece().len(),
         false => 0,
     };
     Ok((

@@ -14,7 +14,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use tierra_column::LogicalType;
 
-use super::lookup_join::{Kind, LookedUp, LookupJoinExec};
+use super::lookup_join::{LookedUp, LookupJoinExec, LookupJoinKind};
 use super::origin::Origin;
 use crate::scan::TierraScanExec;
 use crate::settings;
@@ -120,7 +120,7 @@ struct Candidate<'a> {
     scan: &'a TierraScanExec,
     /// Expressions on the input, one per key column.
     keys: Vec<Arc<dyn PhysicalExpr>>,
-    kind: Kind,
+    kind: LookupJoinKind,
 }
 
 /// The candidate for `side`, if the table is joined on its whole key and the join's type is supported.
@@ -130,12 +130,18 @@ fn candidate(join: &HashJoinExec, side: JoinSide) -> Result<Option<Candidate<'_>
         _ => (join.right(), join.left()),
     };
     let kind = match (join.join_type(), side) {
-        (JoinType::Inner, _) => Kind::Inner,
-        (JoinType::Left, JoinSide::Right) | (JoinType::Right, JoinSide::Left) => Kind::Left,
-        (JoinType::LeftSemi, JoinSide::Right) | (JoinType::RightSemi, JoinSide::Left) => Kind::Semi,
-        (JoinType::LeftAnti, JoinSide::Right) | (JoinType::RightAnti, JoinSide::Left) => Kind::Anti,
+        (JoinType::Inner, _) => LookupJoinKind::Inner,
+        (JoinType::Left, JoinSide::Right) | (JoinType::Right, JoinSide::Left) => {
+            LookupJoinKind::Left
+        }
+        (JoinType::LeftSemi, JoinSide::Right) | (JoinType::RightSemi, JoinSide::Left) => {
+            LookupJoinKind::Semi
+        }
+        (JoinType::LeftAnti, JoinSide::Right) | (JoinType::RightAnti, JoinSide::Left) => {
+            LookupJoinKind::Anti
+        }
         (JoinType::LeftSemi, JoinSide::Left) | (JoinType::RightSemi, JoinSide::Right) => {
-            Kind::TableSemi
+            LookupJoinKind::TableSemi
         }
         _ => return Ok(None),
     };
@@ -188,8 +194,8 @@ impl Candidate<'_> {
         let of_input = (0..self.input.schema().fields().len()).map(Origin::Input);
         let of_input: Vec<Origin> = of_input.collect();
         let mut output = match (self.kind, self.side) {
-            (Kind::Semi | Kind::Anti, _) => of_input,
-            (Kind::TableSemi, _) => of_table,
+            (LookupJoinKind::Semi | LookupJoinKind::Anti, _) => of_input,
+            (LookupJoinKind::TableSemi, _) => of_table,
             (_, JoinSide::Left) => [of_table, of_input].concat(),
             _ => [of_input, of_table].concat(),
         };

@@ -39,7 +39,7 @@ use super::{LookupWork, RowReader, RowSource};
 
 /// Which rows a join yields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LookupJoinKind {
     /// Pairs.
     Inner,
     /// Pairs, and rows of the input without a partner.
@@ -60,7 +60,7 @@ pub(super) struct LookedUp {
     pub(super) keys: Vec<Arc<dyn PhysicalExpr>>,
     /// Predicates on the table's columns that its rows must meet.
     pub(super) predicates: Vec<Arc<dyn PhysicalExpr>>,
-    pub(super) kind: Kind,
+    pub(super) kind: LookupJoinKind,
 }
 
 /// The work of each partition.
@@ -117,7 +117,7 @@ impl LookupJoinExec {
 
     fn of(input: Arc<dyn ExecutionPlan>, task: Arc<Task>) -> Self {
         let properties = match task.join.kind {
-            Kind::TableSemi => PlanProperties::new(
+            LookupJoinKind::TableSemi => PlanProperties::new(
                 EquivalenceProperties::new(Arc::clone(&task.schema)),
                 Partitioning::UnknownPartitioning(1),
                 input.pipeline_behavior(),
@@ -171,13 +171,13 @@ impl ExecutionPlan for LookupJoinExec {
     fn required_input_distribution(&self) -> Vec<Distribution> {
         vec![match self.task.join.kind {
             // Only one partition can know which rows were yielded.
-            Kind::TableSemi => Distribution::SinglePartition,
+            LookupJoinKind::TableSemi => Distribution::SinglePartition,
             _ => Distribution::UnspecifiedDistribution,
         }]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![self.task.join.kind != Kind::TableSemi]
+        vec![self.task.join.kind != LookupJoinKind::TableSemi]
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -336,7 +336,7 @@ impl JoinStream {
         let found = found.iter().zip(0_u32..);
         let mut pairs: Vec<(RowId, u32)> =
             found.filter_map(|(row, at)| Some(((*row)?, at))).collect();
-        if task.join.kind == Kind::TableSemi {
+        if task.join.kind == LookupJoinKind::TableSemi {
             let before = self.seen.capacity();
             pairs.retain(|(row, _)| self.seen.insert(row.get()));
             let grown = self.seen.capacity() - before;
@@ -361,15 +361,15 @@ impl JoinStream {
         let rows = group.num_rows();
         let (mut input, mut partners) = (group.clone(), table.columns().to_vec());
         match self.task.join.kind {
-            Kind::Inner | Kind::Semi if at.len() < rows => {
+            LookupJoinKind::Inner | LookupJoinKind::Semi if at.len() < rows => {
                 input = take_record_batch(group, &UInt32Array::from(at))?;
             }
-            Kind::Anti => {
+            LookupJoinKind::Anti => {
                 let mut matched = at.into_iter().peekable();
                 let alone = (0..rows as u32).filter(|row| matched.next_if_eq(row).is_none());
                 input = take_record_batch(group, &UInt32Array::from_iter_values(alone))?;
             }
-            Kind::Left if at.len() < rows => {
+            LookupJoinKind::Left if at.len() < rows => {
                 let mut matched = at.into_iter().zip(0_u32..).peekable();
                 let partner = |row| {
                     matched
@@ -384,7 +384,7 @@ impl JoinStream {
             _ => {}
         }
         let rows = match self.task.join.kind {
-            Kind::TableSemi => table.num_rows(),
+            LookupJoinKind::TableSemi => table.num_rows(),
             _ => input.num_rows(),
         };
         let columns = self.task.output.iter().map(|origin| match *origin {

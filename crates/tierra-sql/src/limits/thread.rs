@@ -22,10 +22,10 @@ pub(super) const STACK_BYTES: usize = 512 << 20;
 /// How long a thread waits for its next statement.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-type Work = Box<dyn FnOnce() + Send>;
+type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads that wait for work.
-static IDLE: Mutex<Vec<(ThreadId, Sender<Work>)>> = Mutex::new(Vec::new());
+static IDLE: Mutex<Vec<(ThreadId, Sender<Job>)>> = Mutex::new(Vec::new());
 
 /// Runs `work` on a thread with a large stack and returns its result. It panics if `work` does.
 ///
@@ -60,7 +60,7 @@ pub(super) fn drop_apart(what: impl Send + 'static) {
 }
 
 /// Runs `work` on an idle thread, or on a new one.
-fn run(work: Work) -> Result<()> {
+fn run(work: Job) -> Result<()> {
     let idle = lock_idle().pop();
     if let Some((_, idle)) = idle {
         // The thread is no longer in the list, so it waits for this work.
@@ -82,7 +82,7 @@ fn run(work: Work) -> Result<()> {
 }
 
 /// The work of the next statement, if it comes in time.
-fn wait_for_more() -> Option<Work> {
+fn wait_for_more() -> Option<Job> {
     let (send, receive) = channel();
     let me = std::thread::current().id();
     lock_idle().push((me, send));
@@ -104,6 +104,6 @@ fn wait_for_more() -> Option<Work> {
     }
 }
 
-fn lock_idle() -> MutexGuard<'static, Vec<(ThreadId, Sender<Work>)>> {
+fn lock_idle() -> MutexGuard<'static, Vec<(ThreadId, Sender<Job>)>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,7 +11,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::ScalarFunction;
 
 use super::any;
-use super::items::{Kind, List, cast, is_text};
+use super::items::{List, ListKind, cast, is_text};
 use super::written::{MAKE_ARRAY, marked};
 use crate::error::{PreparedError, SqlError};
 use crate::{rules, types};
@@ -118,7 +118,7 @@ pub(crate) fn unfolded(argument: Expr, lists: &[Arc<List>]) -> Expr {
     };
     let Some(list) = list else { return argument };
     let natural = match list.kind {
-        Kind::Numbers => cast(&list.values, &DataType::Float64, true).ok(),
+        ListKind::Numbers => cast(&list.values, &DataType::Float64, true).ok(),
         _ => None,
     };
     let values = natural.unwrap_or_else(|| Arc::clone(&list.values));
@@ -192,7 +192,7 @@ fn rounded(list: &List, to: &DataType) -> Result<ArrayRef, arrow::error::ArrowEr
             &DataType::Decimal256(DECIMAL256_MAX_PRECISION, 0),
             true,
         ),
-        _ if list.kind == Kind::Numbers => cast(
+        _ if list.kind == ListKind::Numbers => cast(
             values,
             &DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0),
             true,
@@ -208,7 +208,7 @@ mod tests {
         Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, StringArray,
     };
 
-    fn list(kind: Kind, values: impl Array + 'static) -> List {
+    fn list(kind: ListKind, values: impl Array + 'static) -> List {
         List {
             kind,
             values: Arc::new(values),
@@ -218,11 +218,11 @@ mod tests {
     #[test]
     fn numbers_round_half_away_from_zero_and_must_fit() {
         let texts = StringArray::from(vec![Some("1.5"), Some("-1.5"), None, Some("2.4")]);
-        let numbers = list(Kind::Numbers, texts);
+        let numbers = list(ListKind::Numbers, texts);
         let rounded = assigned(&numbers, &DataType::Int32).unwrap();
         let expected = Int32Array::from(vec![Some(2), Some(-2), None, Some(2)]);
         assert_eq!(rounded.as_ref(), &expected as &dyn Array);
-        let doubles = list(Kind::Typed, Float64Array::from(vec![-2.5, 7.0]));
+        let doubles = list(ListKind::Typed, Float64Array::from(vec![-2.5, 7.0]));
         let rounded = assigned(&doubles, &DataType::Int64).unwrap();
         assert_eq!(
             rounded.as_ref(),
@@ -232,7 +232,7 @@ mod tests {
         let expected = Decimal128Array::from(vec![Some(15), Some(-15), None, Some(24)]);
         let expected = expected.with_precision_and_scale(3, 1).unwrap();
         assert_eq!(cents.as_ref(), &expected as &dyn Array);
-        let wide = list(Kind::Integers, Int64Array::from(vec![1, 3_000_000_000]));
+        let wide = list(ListKind::Integers, Int64Array::from(vec![1, 3_000_000_000]));
         assert_eq!(
             assigned(&wide, &DataType::Int32).unwrap_err(),
             "a list with 3000000000"
@@ -241,19 +241,19 @@ mod tests {
 
     #[test]
     fn texts_are_read_and_other_types_refused() {
-        let texts = list(Kind::Texts, StringArray::from(vec!["1970-01-02", "x"]));
+        let texts = list(ListKind::Texts, StringArray::from(vec!["1970-01-02", "x"]));
         assert_eq!(
             assigned(&texts, &DataType::Date32).unwrap_err(),
             "a list with x"
         );
         let texts = list(
-            Kind::Texts,
+            ListKind::Texts,
             StringArray::from(vec![Some("1970-01-02"), None]),
         );
         let dates = assigned(&texts, &DataType::Date32).unwrap();
         let expected = Date32Array::from(vec![Some(1), None]);
         assert_eq!(dates.as_ref(), &expected as &dyn Array);
-        let integers = list(Kind::Integers, Int64Array::from(vec![1]));
+        let integers = list(ListKind::Integers, Int64Array::from(vec![1]));
         assert_eq!(
             assigned(&integers, &DataType::Date32).unwrap_err(),
             "a list of BIGINT"

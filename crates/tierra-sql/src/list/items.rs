@@ -16,7 +16,7 @@ use crate::rules::exactly;
 
 /// The source of a list's values. It decides which types they can be compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ListKind {
     /// Integers written in the statement, as BIGINT.
     Integers,
     /// Numbers written in the statement, at least one with a point, as text.
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
 /// A list of values, written in a statement or bound.
 #[derive(Debug, Clone)]
 pub(crate) struct List {
-    pub(super) kind: Kind,
+    pub(super) kind: ListKind,
     pub(super) values: ArrayRef,
 }
 
@@ -45,7 +45,7 @@ impl List {
     /// A list of values with a type.
     pub(crate) fn typed(values: ArrayRef) -> Self {
         Self {
-            kind: Kind::Typed,
+            kind: ListKind::Typed,
             values,
         }
     }
@@ -54,7 +54,7 @@ impl List {
         self.values.len()
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> ListKind {
         self.kind
     }
 
@@ -66,11 +66,11 @@ impl List {
     pub(crate) fn is_comparable(&self, ty: &DataType) -> bool {
         use DataType::{Date32, Decimal128, Float64, Int32, Int64, Timestamp};
         match self.kind {
-            Kind::Integers | Kind::Numbers => {
+            ListKind::Integers | ListKind::Numbers => {
                 matches!(ty, Int32 | Int64 | Float64 | Decimal128(_, _))
             }
-            Kind::Texts => is_text(ty) || matches!(ty, Date32 | Timestamp(_, None)),
-            Kind::Typed => are_comparable(self.values.data_type(), ty),
+            ListKind::Texts => is_text(ty) || matches!(ty, Date32 | Timestamp(_, None)),
+            ListKind::Typed => are_comparable(self.values.data_type(), ty),
         }
     }
 
@@ -81,10 +81,10 @@ impl List {
     pub(crate) fn items(&self, ty: &DataType) -> Result<Items, ArrowError> {
         let has_null = self.values.null_count() > 0;
         let values = match self.kind {
-            Kind::Numbers => of_numbers(self.values.as_string(), ty)?,
+            ListKind::Numbers => of_numbers(self.values.as_string(), ty)?,
             // A string that is not a date is an error, as in a comparison.
-            Kind::Texts => cast(&self.values, ty, true)?,
-            Kind::Integers | Kind::Typed => equal_values(&self.values, ty)?,
+            ListKind::Texts => cast(&self.values, ty, true)?,
+            ListKind::Integers | ListKind::Typed => equal_values(&self.values, ty)?,
         };
         let values = if values.null_count() > 0 {
             filter(&values, &is_not_null(&values)?)?
@@ -248,7 +248,7 @@ mod tests {
             Some("3"),
         ]);
         let list = List {
-            kind: Kind::Numbers,
+            kind: ListKind::Numbers,
             values: Arc::new(texts),
         };
         let expected = Decimal128Array::from(vec![10, -1250, 300]);

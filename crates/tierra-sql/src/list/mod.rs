@@ -24,7 +24,7 @@ use datafusion::execution::SessionStateBuilder;
 
 pub(crate) use bind::{ListParameter, assigned, unfolded};
 pub(crate) use in_set::InSet;
-pub(crate) use items::{Kind, List};
+pub(crate) use items::{List, ListKind};
 pub(crate) use set::ListSet;
 pub(crate) use written::{
     array_items, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::any;
-use super::items::{Kind, List};
+use super::items::{List, ListKind};
 
 /// The planner handles lists shorter than this.
 const LONG_LIST: usize = 64;
@@ -125,7 +125,7 @@ fn literals(tokens: &[TokenWithSpan], at: usize, closing: &Token) -> Option<(Lis
                 let list = match (numbers.len() > nulls, texts.len() > nulls) {
                     (true, false) => of_numbers(&numbers)?,
                     (false, true) => List {
-                        kind: Kind::Texts,
+                        kind: ListKind::Texts,
                         values: Arc::new(StringViewArray::from_iter(texts)),
                     },
                     _ => return None,
@@ -153,7 +153,7 @@ fn of_numbers(numbers: &[Option<(bool, &str)>]) -> Option<List> {
             })
         });
         return Some(List {
-            kind: Kind::Numbers,
+            kind: ListKind::Numbers,
             values: Arc::new(StringArray::from_iter(texts)),
         });
     }
@@ -166,7 +166,7 @@ fn of_numbers(numbers: &[Option<(bool, &str)>]) -> Option<List> {
     });
     let integers: Option<Vec<Option<i64>>> = integers.collect();
     Some(List {
-        kind: Kind::Integers,
+        kind: ListKind::Integers,
         values: Arc::new(Int64Array::from(integers?)),
     })
 }

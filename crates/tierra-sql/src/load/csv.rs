@@ -19,7 +19,7 @@ use super::csv_records::{Record, RecordError, Records};
 use super::error::LoadError;
 use super::shared_file::SharedFile;
 use super::source::Source;
-use super::target::Target;
+use super::target::LoadTarget;
 use crate::types::logical_type;
 
 /// Records from which types are inferred.
@@ -40,7 +40,7 @@ type Message = Result<(RecordBatch, u64), LoadError>;
 pub(super) fn load(
     source: &Source<'_>,
     file: SharedFile,
-    target: &mut Target<'_>,
+    target: &mut LoadTarget<'_>,
     delimiter: u8,
 ) -> Result<(), LoadError> {
     let names = header(source, &file, delimiter)?;

@@ -11,12 +11,12 @@ use super::columns;
 use super::error::LoadError;
 use super::shared_file::SharedFile;
 use super::source::Source;
-use super::target::{Target, spec_of_file};
+use super::target::{LoadTarget, spec_of_file};
 
 pub(super) fn load(
     source: &Source<'_>,
     file: SharedFile,
-    target: &mut Target<'_>,
+    target: &mut LoadTarget<'_>,
 ) -> Result<(), LoadError> {
     if is_file(&file) {
         let reader = FileReader::try_new_buffered(file, None);
@@ -37,7 +37,7 @@ pub(super) fn load(
 /// Loads the batches of `reader`.
 pub(super) fn read<R: RecordBatchReader + Iterator<Item = Result<RecordBatch, ArrowError>>>(
     source: &Source<'_>,
-    target: &mut Target<'_>,
+    target: &mut LoadTarget<'_>,
     reader: R,
 ) -> Result<(), LoadError> {
     let (file, table) = (reader.schema(), target.name);

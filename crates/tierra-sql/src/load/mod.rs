@@ -30,7 +30,7 @@ pub(crate) use self::source::Format;
 pub use self::source::{LoadOptions, Progress};
 use self::source::{Source, UNWATCHED};
 pub use self::target::LoadReport;
-use self::target::Target;
+use self::target::LoadTarget;
 
 /// Loads `file` into `table` of `database`, and creates the table if it does not exist. Blocks.
 ///
@@ -60,7 +60,7 @@ pub fn load_files(
     for file in files {
         sources.push(Source::open(file.as_ref(), options)?);
     }
-    let mut target = Target::new(database, table, &sources);
+    let mut target = LoadTarget::new(database, table, &sources);
     for source in &mut sources {
         source.before = target.done;
         let format = source.format()?;
@@ -91,7 +91,7 @@ pub fn load_streams<R: RecordBatchReader>(
 ) -> Result<LoadReport, LoadError> {
     let mut sources = Vec::with_capacity(streams.len());
     sources.resize_with(streams.len(), || Source::stream(options));
-    let mut target = Target::new(database, table, &sources);
+    let mut target = LoadTarget::new(database, table, &sources);
     for (source, stream) in sources.iter_mut().zip(streams) {
         source.before = target.done;
         check::guarded(source, || ipc::read(source, &mut target, stream))?;

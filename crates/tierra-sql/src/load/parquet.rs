@@ -19,7 +19,7 @@ use tierra_engine::ColumnSource;
 use super::error::LoadError;
 use super::shared_file::SharedFile;
 use super::source::Source;
-use super::target::{Target, spec_of_file};
+use super::target::{LoadTarget, spec_of_file};
 use super::{check, columns};
 
 /// Rows decoded at a time: few enough that the allocator reuses the same pages.
@@ -28,7 +28,7 @@ const BATCH_ROWS: usize = 1 << 14;
 pub(super) fn load(
     source: &Source<'_>,
     shared: SharedFile,
-    target: &mut Target<'_>,
+    target: &mut LoadTarget<'_>,
 ) -> Result<(), LoadError> {
     let metadata = ArrowReaderMetadata::load(&shared, ArrowReaderOptions::new())
         .map_err(|error| source.damaged(error))?;

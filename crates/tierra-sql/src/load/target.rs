@@ -29,7 +29,7 @@ pub struct LoadReport {
 
 /// The table's end of a load. It takes the rows of one file after the other and publishes them together. Dropping it
 /// undoes them, and the table if the load created it.
-pub(super) struct Target<'a> {
+pub(super) struct LoadTarget<'a> {
     database: &'a Arc<Database>,
     pub(super) name: &'a str,
     /// Set from the first file on.
@@ -44,7 +44,7 @@ struct Opened {
     created: bool,
 }
 
-impl<'a> Target<'a> {
+impl<'a> LoadTarget<'a> {
     /// The target of a load of these files.
     pub(super) fn new(database: &'a Arc<Database>, name: &'a str, sources: &[Source<'_>]) -> Self {
         Self {

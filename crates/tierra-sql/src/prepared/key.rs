@@ -13,7 +13,7 @@ use tierra_engine::Table;
 
 use super::Argument;
 use crate::error::{PreparedError, SqlError};
-use crate::list::{Kind, List, array_items, assigned};
+use crate::list::{List, ListKind, array_items, assigned};
 use crate::names::identifier;
 use crate::types::logical_type;
 use crate::{types, values};
@@ -169,10 +169,10 @@ impl KeyCondition {
     ) -> Result<ArrayRef, PreparedError> {
         // As strict as for single literals: keys are not rounded, and a string is not a number.
         let fits = match list.kind() {
-            Kind::Integers => !is_text(ty) && ty != LogicalType::Boolean,
-            Kind::Numbers => matches!(ty, LogicalType::Decimal { .. } | LogicalType::Double),
-            Kind::Texts => is_text(ty),
-            Kind::Typed => true,
+            ListKind::Integers => !is_text(ty) && ty != LogicalType::Boolean,
+            ListKind::Numbers => matches!(ty, LogicalType::Decimal { .. } | LogicalType::Double),
+            ListKind::Texts => is_text(ty),
+            ListKind::Typed => true,
         };
         if !fits {
             let first = list.values().slice(0, 1);

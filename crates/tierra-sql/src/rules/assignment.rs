@@ -67,7 +67,7 @@ fn assign_marked(projection: Projection) -> Result<Projection> {
                 return Ok(Transformed::no(expr));
             };
             let field = &mark.field;
-            let target = Target {
+            let target = AssignmentTarget {
                 table: &mark.table,
                 schema: Arc::new(Schema::new(vec![Arc::clone(field)])),
             };
@@ -108,7 +108,7 @@ fn mark_of(expr: &Expr) -> Option<&AssignTo> {
 }
 
 /// The target of an INSERT.
-struct Target<'a> {
+struct AssignmentTarget<'a> {
     table: &'a str,
     schema: SchemaRef,
 }
@@ -117,7 +117,7 @@ fn assign_all(dml: DmlStatement) -> Result<DmlStatement> {
     let LogicalPlan::Projection(Projection { expr, input, .. }) = dml.input.as_ref() else {
         return Ok(dml);
     };
-    let target = Target {
+    let target = AssignmentTarget {
         table: dml.table_name.table(),
         schema: dml.target.schema(),
     };
@@ -142,7 +142,7 @@ fn assign_all(dml: DmlStatement) -> Result<DmlStatement> {
     ))
 }
 
-impl Target<'_> {
+impl AssignmentTarget<'_> {
     /// For each column of `source`, the table's column that it goes to unchanged; `columns` are the table's.
     fn columns_of(&self, source: &LogicalPlan, columns: &[Expr]) -> Vec<Option<Field>> {
         let mut fields = vec![None; source.schema().fields().len()];

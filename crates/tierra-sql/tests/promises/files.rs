@@ -279,7 +279,7 @@ async fn a_batch_of_wide_records_has_few() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_that_nobody_waits_for_leaves_what_was() {
+async fn a_cancelled_copy_leaves_the_old_file() {
     let twins = Twins::new();
     let path = twins.dir.path().join("t.csv");
     fs::write(&path, "as it was").unwrap();

@@ -10,7 +10,7 @@ use super::open::OpenOptions;
 
 /// The arguments of the command.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct AdoptArguments {
     /// Directory of the copy; the original must not be open
     #[arg(value_name = "DIR")]
     dir: PathBuf,
@@ -35,7 +35,7 @@ fn pool(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
+pub(crate) fn run(arguments: &AdoptArguments) -> Result<(), CommandError> {
     let how = AdoptOptions {
         take: arguments.take,
         stale: arguments.stale,

@@ -15,7 +15,7 @@ use super::{CommandError, progress};
 
 /// The arguments of `tierra calibrate`.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct CalibrateArguments {
     /// Directory of the database; it uses the measured group sizes from the next time it is opened
     #[arg(long, value_name = "DIR")]
     db: PathBuf,
@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
-    let Arguments {
+pub(crate) fn run(arguments: &CalibrateArguments) -> Result<(), CommandError> {
+    let CalibrateArguments {
         db,
         emulate,
         quick,

@@ -34,7 +34,7 @@ const BATCH_ROWS: usize = 8_192;
 
 /// The arguments of `tierra generate`.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct GenerateArguments {
     /// Which benchmark
     benchmark: Benchmark,
     /// Scale factor: 1 is about 6,000,000 rows in the largest table
@@ -69,14 +69,14 @@ enum Benchmark {
 }
 
 /// Runs the command.
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
+pub(crate) async fn run(arguments: &GenerateArguments) -> Result<(), CommandError> {
     match arguments.benchmark {
         Benchmark::Ssb => generate(arguments, &ssb::Table::ALL),
         Benchmark::Tpch => generate(arguments, &tpch::Table::ALL),
     }
 }
 
-fn generate(arguments: &Arguments, tables: &[impl Source]) -> Result<(), CommandError> {
+fn generate(arguments: &GenerateArguments, tables: &[impl Source]) -> Result<(), CommandError> {
     let interrupt = Interrupt::watch()?;
     let scale = arguments.scale;
     if let Some(&first) = tables.first() {

@@ -9,7 +9,7 @@ use super::{CommandError, password};
 /// The arguments of `tierra kv`.
 #[derive(Args)]
 #[command(after_help = tierra_kv::settings_help())]
-pub(crate) struct Arguments {
+pub(crate) struct KvArguments {
     /// `--config FILE`, and settings: `--port 7000 --near-memory 8gb`
     #[arg(
         trailing_var_arg = true,
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command.
-pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
+pub(crate) async fn run(arguments: KvArguments) -> Result<(), CommandError> {
     if let Err(error) = password::hide() {
         tracing::warn!(%error, "the password can be seen among processes: give it in a file, with --config");
     }

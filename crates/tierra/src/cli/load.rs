@@ -21,7 +21,7 @@ use super::{
 
 /// The arguments of `tierra load`.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct LoadArguments {
     /// Table to load into; created from the first file if it does not exist
     table: String,
     /// Parquet, Arrow IPC, .csv or .tsv files; CSV and TSV have a header, and types of the table or inferred ones
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command.
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
+pub(crate) async fn run(arguments: &LoadArguments) -> Result<(), CommandError> {
     let interrupt = Interrupt::watch()?;
     for file in &arguments.files {
         // Checked first, so that no database is created for a missing file.

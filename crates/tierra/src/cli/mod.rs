@@ -43,35 +43,35 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    log: log::Arguments,
+    log: log::LogArguments,
 }
 
 #[derive(Subcommand)]
 enum Command {
     /// Generate, load, query and check benchmark data: the first thing to run
-    Demo(demo::Arguments),
+    Demo(demo::DemoArguments),
     /// Open a shell, or run a script
-    Sql(shell::Arguments),
+    Sql(shell::ShellArguments),
     /// Generate the tables of a benchmark into a database or Parquet files
-    Generate(generate::Arguments),
+    Generate(generate::GenerateArguments),
     /// Load Parquet, Arrow IPC, CSV or TSV files into a table
-    Load(load::Arguments),
+    Load(load::LoadArguments),
     /// Show and measure the memory of this machine
-    Tiers(tiers::Arguments),
+    Tiers(tiers::TiersArguments),
     /// Compare every copy of all data with its checksum, and report damage
-    Verify(scrub::Arguments),
+    Verify(scrub::ScrubArguments),
     /// Verify, and repair damage from other copies
-    Scrub(scrub::Arguments),
+    Scrub(scrub::ScrubArguments),
     /// Scrub, after making the copies that tables should have and lack
-    Repair(repair::Arguments),
+    Repair(repair::RepairArguments),
     /// Copy all readable data of a damaged database into a new one, and report what is lost
-    Salvage(salvage::Arguments),
+    Salvage(salvage::SalvageArguments),
     /// Turn a copied, restored or moved directory into a separate database
-    Adopt(adopt::Arguments),
+    Adopt(adopt::AdoptArguments),
     /// Serve records to clients of Redis
-    Kv(kv::Arguments),
+    Kv(kv::KvArguments),
     /// Measure the best number of interleaved lookups on this machine, for a database
-    Calibrate(calibrate::Arguments),
+    Calibrate(calibrate::CalibrateArguments),
 }
 
 /// Runs the command line `args`, whose first is the program's name, and returns the exit status of the process. Blocks, and is

@@ -9,9 +9,9 @@ use super::{CommandError, scrub};
 
 /// The arguments of the command.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct RepairArguments {
     #[command(flatten)]
-    scrub: scrub::Arguments,
+    scrub: scrub::ScrubArguments,
     /// Go back to this version if a newer one is lost; shows what that gives up, and does it with --yes
     #[arg(long, value_name = "N")]
     to_version: Option<u64>,
@@ -21,14 +21,14 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> Result<Status, CommandError> {
+pub(crate) fn run(arguments: &RepairArguments) -> Result<Status, CommandError> {
     match arguments.to_version {
         Some(version) => go_back(arguments, version),
         None => scrub::run(&arguments.scrub, scrub::Task::Repair),
     }
 }
 
-fn go_back(arguments: &Arguments, version: u64) -> Result<Status, CommandError> {
+fn go_back(arguments: &RepairArguments, version: u64) -> Result<Status, CommandError> {
     let db = arguments.scrub.db();
     let open = |read_only| {
         let options = DatabaseOptions {

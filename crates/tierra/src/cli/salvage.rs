@@ -10,7 +10,7 @@ use super::units::Count;
 
 /// The arguments of the command.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct SalvageArguments {
     /// Directory of the database, which is only read
     #[arg(value_name = "DIR")]
     from: PathBuf,
@@ -20,8 +20,8 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
-    let Arguments { from, to } = arguments;
+pub(crate) fn run(arguments: &SalvageArguments) -> Result<(), CommandError> {
+    let SalvageArguments { from, to } = arguments;
     let failed = |error: &dyn std::fmt::Display| CommandError::Check(error.to_string());
     let options = DatabaseOptions {
         near_memory_bytes: Some(0),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tierra_engine::{Lost, ScrubOptions, ScrubReport};
+use tierra_engine::{LostRows, ScrubOptions, ScrubReport};
 use tierra_memory::Size;
 
 use super::open::OpenOptions;
@@ -13,7 +13,7 @@ use super::{CommandError, progress};
 
 /// The arguments of the three commands.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ScrubArguments {
     /// Directory of the database, which must not be open elsewhere
     #[arg(long, value_name = "DIR")]
     db: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     open: OpenOptions,
 }
 
-impl Arguments {
+impl ScrubArguments {
     /// The database's directory.
     pub(crate) fn db(&self) -> &Path {
         &self.db
@@ -43,7 +43,7 @@ pub(crate) enum Task {
 }
 
 /// Runs one of the commands.
-pub(crate) fn run(arguments: &Arguments, task: Task) -> Result<Status, CommandError> {
+pub(crate) fn run(arguments: &ScrubArguments, task: Task) -> Result<Status, CommandError> {
     // The command itself checks, and it changes data only if it is to repair.
     let open = arguments.open.clone().without_scrubber();
     let database = open.open(&arguments.db)?;
@@ -84,13 +84,13 @@ fn counted(count: u64, one: &str, several: &str) -> String {
 }
 
 /// Lost data by table and column, with adjacent rows merged.
-fn joined(lost: &[Lost]) -> Vec<Lost> {
+fn joined(lost: &[LostRows]) -> Vec<LostRows> {
     let mut sorted = lost.to_vec();
     sorted.sort_by(|a, b| {
-        let place = |lost: &Lost| (lost.segment, lost.rows.start);
+        let place = |lost: &LostRows| (lost.segment, lost.rows.start);
         (&a.table, &a.column, place(a)).cmp(&(&b.table, &b.column, place(b)))
     });
-    let mut joined: Vec<Lost> = Vec::with_capacity(sorted.len());
+    let mut joined: Vec<LostRows> = Vec::with_capacity(sorted.len());
     for next in sorted {
         match joined.last_mut() {
             Some(last)
@@ -106,7 +106,7 @@ fn joined(lost: &[Lost]) -> Vec<Lost> {
     joined
 }
 
-fn print_lost(lost: &Lost) {
+fn print_lost(lost: &LostRows) {
     match &lost.column {
         Some(column) => println!(
             "lost: table {}, column {column}, segment {}, rows {} to {}",
@@ -124,7 +124,7 @@ fn verdict(
     is_lost: bool,
     missing: &[(String, String)],
     task: Task,
-    arguments: &Arguments,
+    arguments: &ScrubArguments,
 ) -> Result<Status, CommandError> {
     let db = arguments.db.display();
     if is_lost {
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn lost_rows_next_to_each_other_are_said_once() {
-        let lost = |column: Option<&str>, segment, rows| Lost {
+        let lost = |column: Option<&str>, segment, rows| LostRows {
             table: "t".to_owned(),
             column: column.map(str::to_owned),
             segment,

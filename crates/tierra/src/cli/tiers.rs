@@ -28,7 +28,7 @@ const FIGURE_MS: u64 = 150;
 
 /// The arguments of `tierra tiers`.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct TiersArguments {
     /// Bytes that each measurement covers; more than the processor's caches hold
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     working_set: Size,
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
+pub(crate) fn run(arguments: &TiersArguments) -> Result<(), CommandError> {
     // Checked first, because measuring takes seconds.
     for directory in &arguments.directories {
         scratch_in(directory).map_err(|e| CommandError::file("make a pool in", directory, e))?;

@@ -53,8 +53,8 @@ pub(super) fn of_table(
     };
     let columns = 0..table.spec.columns.len();
     let withheld = columns.filter(|column| {
-        let mut images = images(table, *column);
-        images.any(|image| gone.contains(&image))
+        let mut pieces = pieces(table, *column);
+        pieces.any(|piece| gone.contains(&piece))
     });
     let withheld = withheld.map(|column| (column, why.clone())).collect();
     let logs = &table.tail.logs;
@@ -69,8 +69,8 @@ pub(super) fn of_table(
     }
 }
 
-/// The extents with images of a column's dictionary.
-fn images(table: &TableEntry, column: usize) -> impl Iterator<Item = ExtentId> {
+/// The extents with pieces of a column's dictionary.
+fn pieces(table: &TableEntry, column: usize) -> impl Iterator<Item = ExtentId> {
     let dictionary = table.dictionaries[column].iter();
     let places = dictionary
         .flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));

@@ -26,7 +26,7 @@ use tierra_memory::{Extent, Pool};
 use crate::error::OpenError;
 use crate::manifest::{ExtentEntry, ExtentId, Manifest, ManifestError};
 use crate::spec::replicas::TierId;
-use crate::storage::directory::{self, Home, TierState};
+use crate::storage::directory::{self, DatabaseDirectory, TierState};
 use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::tier::Tier;
 use crate::storage::tiers::Tiers;
@@ -34,12 +34,12 @@ use crate::write::writer::Published;
 
 use self::owners::{PAGE_BYTES, check_owner, owned_by};
 use self::pools::Candidate;
-pub(crate) use self::pools::{FoundPool, find, home_of_pool, is_there, is_unfinished, rebuild};
+pub(crate) use self::pools::{FoundPool, find, identity_of_pool, is_there, is_unfinished, rebuild};
 pub(crate) use self::tables::read_tables;
 
 /// How a database may be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Access {
+pub(crate) struct OpenAccess {
     /// Even if tiers are missing.
     pub(crate) degraded: bool,
     /// Without writing.
@@ -47,7 +47,7 @@ pub(crate) struct Access {
 }
 
 /// The result of reading a database.
-pub(crate) struct Found {
+pub(crate) struct OpenedState {
     pub(crate) tiers: Tiers,
     pub(crate) published: Published,
     /// Extents that only manifests of outdated tiers name; free with the next publication.
@@ -63,18 +63,18 @@ pub(crate) struct Found {
 
 /// The tiers, and the newest manifest of any of them with its extents, each checked against its header.
 pub(crate) fn read_manifest(
-    home: &Home,
+    directory: &DatabaseDirectory,
     found: Vec<FoundPool>,
-    access: Access,
-) -> Result<Found, OpenError> {
-    let dir = home.dir();
-    let here = directory::home_of(dir).map_err(directory::io_error(dir))?;
+    access: OpenAccess,
+) -> Result<OpenedState, OpenError> {
+    let dir = directory.dir();
+    let here = directory::identity_of(dir).map_err(directory::io_error(dir))?;
     let found = told(found)?;
-    check_outside(home, &here, &found)?;
-    let (found, is_doubtful) = unreadable_publication::open(home, found);
+    check_outside(directory, &here, &found)?;
+    let (found, has_lost_publication) = unreadable_publication::open(directory, found);
     let (found, cuts) = match access.read_only {
         true => (found, Vec::new()),
-        false => truncated::restore_ends(home, found),
+        false => truncated::restore_ends(directory, found),
     };
     let mut candidates = Vec::new();
     let mut pools = Vec::new();
@@ -89,9 +89,9 @@ pub(crate) fn read_manifest(
                 continue;
             }
         };
-        match pools::read_root(home, &pool) {
+        match pools::read_root(directory, &pool) {
             Ok((root, manifest)) => {
-                pools::check_owner(home, &here, &found, &manifest)?;
+                pools::check_owner(directory, &here, &found, &manifest)?;
                 candidates.push(Candidate {
                     pool: pool.clone(),
                     root,
@@ -118,18 +118,18 @@ pub(crate) fn read_manifest(
         let told = told.map(|(name, _, error)| format!("tier {name:?}: {error}"));
         told.collect::<Vec<_>>().join("; ")
     };
-    let Some(newest) = newest_manifest::choose(home, &candidates, told)? else {
+    let Some(newest) = newest_manifest::choose(directory, &candidates, told)? else {
         let first = failures.into_iter().next();
         let (name, _, error) = first.expect("a directory names a pool");
         let pool = pools.iter().find(|(other, _, _)| *other == name);
         return Err(match pool {
-            Some((_, _, pool)) => pools::unreadable(home, pool, error),
+            Some((_, _, pool)) => pools::unreadable(directory, pool, error),
             None => error,
         });
     };
     let mut manifest = newest.manifest.clone();
-    let tiers = pools::match_tiers(home, &manifest, pools, &failures);
-    warn_of_missing(home, &tiers, access)?;
+    let tiers = pools::match_tiers(directory, &manifest, pools, &failures);
+    warn_of_missing(directory, &tiers, access)?;
     let goes_on_without = manifest
         .tiers
         .iter()
@@ -151,21 +151,26 @@ pub(crate) fn read_manifest(
     let (count, least) = versions.fold((0, u64::MAX), |(count, least), version| {
         (count + 1, least.min(version))
     });
-    let is_at_home = directory::is_same(&manifest.home, &here);
+    let is_same_directory = directory::is_same(&manifest.directory_identity, &here);
     let is_behind = tiers.open.len() > count
         || least < manifest.version
         || tiers.entries() != manifest.tiers
-        || manifest.database != home.file().database
-        || !is_at_home && !home.file().tiers.iter().all(|tier| tier.path.is_relative());
-    manifest.database = home.file().database;
-    manifest.home = here;
+        || manifest.database != directory.file().database
+        || !is_same_directory
+            && !directory
+                .file()
+                .tiers
+                .iter()
+                .all(|tier| tier.path.is_relative());
+    manifest.database = directory.file().database;
+    manifest.directory_identity = here;
     let (published, lost, superseded) = read_extents(dir, manifest, &tiers, &candidates)?;
     truncated::note(&cuts, &tiers);
-    Ok(Found {
+    Ok(OpenedState {
         tiers,
         published,
         superseded,
-        is_behind: is_behind || lost || is_doubtful,
+        is_behind: is_behind || lost || has_lost_publication,
         most_behind_first,
         goes_on_without,
     })
@@ -185,13 +190,13 @@ fn told(found: Vec<FoundPool>) -> Result<Vec<FoundPool>, OpenError> {
 
 /// Rejects unreadable pools outside of the directory, unless the newest manifest of the others belongs to this directory.
 fn check_outside(
-    home: &Home,
+    directory: &DatabaseDirectory,
     here: &directory::DirectoryIdentity,
     found: &[FoundPool],
 ) -> Result<(), OpenError> {
     let manifest = |found: &FoundPool| {
         let pool = found.opened.as_ref().ok()?;
-        Some(pools::read_root(home, pool).ok()?.1)
+        Some(pools::read_root(directory, pool).ok()?.1)
     };
     let known: Vec<_> = found.iter().map(manifest).collect();
     let newest = known.iter().flatten().max_by_key(|known| known.version);
@@ -201,14 +206,18 @@ fn check_outside(
     for (found, known) in found.iter().zip(&known) {
         let is_there = !matches!(found.opened, Err(tierra_memory::PoolError::Missing { .. }));
         if known.is_none() && is_there && found.state != TierState::Adding {
-            pools::check_home(home, here, found, &newest.home)?;
+            pools::check_identity(directory, here, found, &newest.directory_identity)?;
         }
     }
     Ok(())
 }
 
 /// Warns of missing tiers; an error unless the database may be opened without them.
-fn warn_of_missing(home: &Home, tiers: &Tiers, access: Access) -> Result<(), OpenError> {
+fn warn_of_missing(
+    directory: &DatabaseDirectory,
+    tiers: &Tiers,
+    access: OpenAccess,
+) -> Result<(), OpenError> {
     if tiers.missing.is_empty() {
         return Ok(());
     }
@@ -221,7 +230,7 @@ fn warn_of_missing(home: &Home, tiers: &Tiers, access: Access) -> Result<(), Ope
     let missing = tiers.missing.iter();
     let missing = missing.map(|tier| format!("tier {:?} ({})", tier.name, tier.why));
     Err(OpenError::Degraded {
-        dir: home.dir().to_owned(),
+        dir: directory.dir().to_owned(),
         missing: missing.collect::<Vec<_>>().join(", "),
     })
 }
@@ -240,7 +249,7 @@ fn read_extents(
     let (mut without_header, mut without_copy) = (Vec::new(), Vec::new());
     for (id, entry) in &manifest.extents {
         let mut copies = Vec::with_capacity(entry.copies.len());
-        let (mut elsewhere, mut doubtful, mut damaged) = (Vec::new(), None, Vec::new());
+        let (mut elsewhere, mut unverified, mut damaged) = (Vec::new(), None, Vec::new());
         for copy in &entry.copies {
             let Some(tier) = tiers.get(copy.tier) else {
                 elsewhere.push(*copy);
@@ -255,14 +264,14 @@ fn read_extents(
                 Err(error) => {
                     tracing::warn!(tier = &*tier.name, %error, "a copy is damaged");
                     damaged.push((tier, extent));
-                    match doubtful.is_none() && tier.pool.has_damaged_header(extent) {
-                        true => doubtful = Some((tier, extent)),
+                    match unverified.is_none() && tier.pool.has_damaged_header(extent) {
+                        true => unverified = Some((tier, extent)),
                         false => lost = true,
                     }
                 }
             }
         }
-        match doubtful {
+        match unverified {
             // The last copy is used without a header: its content has checksums of its own.
             Some((tier, extent)) if copies.is_empty() => {
                 without_header.push((tier.id, extent));

@@ -4,16 +4,16 @@
 
 use super::pools::Candidate;
 use crate::error::OpenError;
-use crate::storage::directory::Home;
+use crate::storage::directory::DatabaseDirectory;
 
 /// Chooses the newest manifest among those with the directory's mark. All others must lead to it.
 pub(super) fn choose<'a>(
-    home: &Home,
+    directory: &DatabaseDirectory,
     candidates: &'a [Candidate],
     missing: impl Fn() -> String,
 ) -> Result<Option<&'a Candidate>, OpenError> {
-    let dir = || home.dir().to_owned();
-    let mark = home.file().lineage;
+    let dir = || directory.dir().to_owned();
+    let mark = directory.file().lineage;
     let has_mark =
         |candidate: &&Candidate| mark.is_none_or(|mark| candidate.manifest.lineage.contains(&mark));
     let version = |candidate: &&Candidate| candidate.manifest.version;

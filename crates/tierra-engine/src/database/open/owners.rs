@@ -18,15 +18,15 @@ pub(super) fn owner_in(table: &TableEntry, id: ExtentId) -> Option<Owner> {
 pub(super) fn owned_by(table: &TableEntry) -> impl Iterator<Item = (ExtentId, Owner)> {
     let segments = table.segments.iter().flat_map(|segment| &segment.extents);
     let logs = table.tail.logs.iter().map(|log| &log.extent);
-    let images = table.dictionaries.iter().flatten();
-    let images =
-        images.flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
+    let pieces = table.dictionaries.iter().flatten();
+    let pieces =
+        pieces.flat_map(|dictionary| std::iter::once(&dictionary.main).chain(&dictionary.deltas));
     let parts = table.parts.iter().map(|part| &part.extent);
     let runs = table.runs.iter().map(|run| &run.extent);
     let parts = parts.chain(runs);
     let named = segments.map(|id| (*id, Owner::Segment(table.id)));
     let named = named.chain(logs.map(|id| (*id, Owner::Log(table.id))));
-    let named = named.chain(images.map(|image| (image.extent, Owner::Dictionary(table.id))));
+    let named = named.chain(pieces.map(|piece| (piece.extent, Owner::Dictionary(table.id))));
     let deleted = table.deleted.values();
     let deleted = deleted.map(|deleted| (deleted.place.extent, Owner::Deleted(table.id)));
     let named = named.chain(deleted);

@@ -13,7 +13,9 @@ use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
 use crate::error::OpenError;
 use crate::manifest::{DatabaseId, DirectoryIdentity, Manifest};
 use crate::storage::access::Access;
-use crate::storage::directory::{self, DirectoryFile, Home, State, TierLine, TierState};
+use crate::storage::directory::{
+    self, CreationState, DatabaseDirectory, DirectoryFile, TierLine, TierState,
+};
 use crate::storage::extent::Owner;
 use crate::storage::options::DatabaseOptions;
 use crate::storage::tier::Tier;
@@ -38,32 +40,36 @@ pub(super) struct Candidate {
 }
 
 /// Opens the pools that the directory file names, in its order.
-pub(crate) fn find(home: &Home, options: &DatabaseOptions, read_only: bool) -> Vec<FoundPool> {
+pub(crate) fn find(
+    directory: &DatabaseDirectory,
+    options: &DatabaseOptions,
+    read_only: bool,
+) -> Vec<FoundPool> {
     let open = |tier: &TierLine| {
-        let path = home.path_of(tier);
+        let path = directory.path_of(tier);
         let options = PoolOptions {
             read_only,
-            ..home.pool_options(&path, options)
+            ..directory.pool_options(&path, options)
         };
         FoundPool {
             name: tier.name.clone(),
             state: tier.state,
-            is_inside: home.is_inside(&path),
+            is_inside: directory.is_inside(&path),
             opened: Pool::open(&path, &options),
             path,
             options,
         }
     };
-    home.file().tiers.iter().map(open).collect()
+    directory.file().tiers.iter().map(open).collect()
 }
 
 /// Whether the creation of the database was interrupted before anything was stored.
-pub(crate) fn is_unfinished(home: &Home, found: &[FoundPool]) -> bool {
+pub(crate) fn is_unfinished(directory: &DatabaseDirectory, found: &[FoundPool]) -> bool {
     let is_empty = |found: &FoundPool| match &found.opened {
         Ok(pool) => pool.root().is_none(),
         Err(error) => is_loss(error),
     };
-    home.file().state == State::Creating && found.iter().all(is_empty)
+    directory.file().state == CreationState::Creating && found.iter().all(is_empty)
 }
 
 /// Whether the error counts as the loss of the pool, so that others may replace it. Errors that may be temporary, or that depend
@@ -101,8 +107,11 @@ pub(super) fn is_loss(error: &PoolError) -> bool {
 }
 
 /// The manifest that a pool publishes, and its extent.
-pub(super) fn read_root(home: &Home, pool: &Pool) -> Result<(Extent, Manifest), OpenError> {
-    let dir = || home.dir().to_owned();
+pub(super) fn read_root(
+    directory: &DatabaseDirectory,
+    pool: &Pool,
+) -> Result<(Extent, Manifest), OpenError> {
+    let dir = || directory.dir().to_owned();
     let Some(root) = pool.root() else {
         return Err(OpenError::NotADatabase {
             dir: dir(),
@@ -121,10 +130,14 @@ pub(super) fn read_root(home: &Home, pool: &Pool) -> Result<(Extent, Manifest), 
 }
 
 /// The error for a pool whose newest manifest is unreadable and has no copy in another tier. It says what to do.
-pub(super) fn unreadable(home: &Home, pool: &Pool, source: OpenError) -> OpenError {
+pub(super) fn unreadable(
+    directory: &DatabaseDirectory,
+    pool: &Pool,
+    source: OpenError,
+) -> OpenError {
     match source {
         OpenError::Pool(_) | OpenError::Manifest { .. } => OpenError::Unreadable {
-            dir: home.dir().to_owned(),
+            dir: directory.dir().to_owned(),
             version: pool.version(),
             before: pool.version_before(),
             source: Box::new(source),
@@ -135,27 +148,27 @@ pub(super) fn unreadable(home: &Home, pool: &Pool, source: OpenError) -> OpenErr
 
 /// Checks that the database may use a pool with this manifest.
 pub(super) fn check_owner(
-    home: &Home,
+    directory: &DatabaseDirectory,
     here: &DirectoryIdentity,
     found: &FoundPool,
     manifest: &Manifest,
 ) -> Result<(), OpenError> {
     let DirectoryFile {
         database, former, ..
-    } = *home.file();
+    } = *directory.file();
     if manifest.database != database && Some(manifest.database) != former {
         return Err(OpenError::OtherPool {
-            dir: home.dir().to_owned(),
+            dir: directory.dir().to_owned(),
             tier: found.name.clone(),
             path: found.path.clone(),
         });
     }
-    check_home(home, here, found, &manifest.home)
+    check_identity(directory, here, found, &manifest.directory_identity)
 }
 
 /// Checks that the database may use a pool that belongs to that directory.
-pub(super) fn check_home(
-    home: &Home,
+pub(super) fn check_identity(
+    directory: &DatabaseDirectory,
     here: &DirectoryIdentity,
     found: &FoundPool,
     its: &DirectoryIdentity,
@@ -164,9 +177,9 @@ pub(super) fn check_home(
         return Ok(());
     }
     Err(OpenError::Elsewhere {
-        dir: home.dir().to_owned(),
+        dir: directory.dir().to_owned(),
         pool: found.path.clone(),
-        home: its.path.clone(),
+        directory: its.path.clone(),
         is_there: is_there(its),
     })
 }
@@ -175,8 +188,8 @@ pub(super) fn check_home(
 ///
 /// # Errors
 /// [`OpenError::OtherPool`], or why it cannot be opened.
-pub(crate) fn home_of_pool(
-    home: &Home,
+pub(crate) fn identity_of_pool(
+    directory: &DatabaseDirectory,
     tier: &TierLine,
     options: &DatabaseOptions,
 ) -> Result<Option<DirectoryIdentity>, OpenError> {
@@ -185,7 +198,7 @@ pub(crate) fn home_of_pool(
         machine: options.machine.clone(),
         ..PoolOptions::default()
     };
-    let path = home.path_of(tier);
+    let path = directory.path_of(tier);
     let pool = match Pool::open(&path, &options) {
         Ok(pool) => pool,
         Err(error) if is_loss(&error) && !matches!(error, PoolError::Device { .. }) => {
@@ -193,11 +206,11 @@ pub(crate) fn home_of_pool(
         }
         Err(error) => return Err(error.into()),
     };
-    let (_, manifest) = read_root(home, &pool)?;
-    match manifest.database == home.file().database {
-        true => Ok(Some(manifest.home)),
+    let (_, manifest) = read_root(directory, &pool)?;
+    match manifest.database == directory.file().database {
+        true => Ok(Some(manifest.directory_identity)),
         false => Err(OpenError::OtherPool {
-            dir: home.dir().to_owned(),
+            dir: directory.dir().to_owned(),
             tier: tier.name.clone(),
             path,
         }),
@@ -205,13 +218,13 @@ pub(crate) fn home_of_pool(
 }
 
 /// Whether a directory still exists at its path.
-pub(crate) fn is_there(home: &DirectoryIdentity) -> bool {
-    directory::home_of(&home.path).is_ok_and(|found| directory::is_same(&found, home))
+pub(crate) fn is_there(directory: &DirectoryIdentity) -> bool {
+    directory::identity_of(&directory.path).is_ok_and(|found| directory::is_same(&found, directory))
 }
 
 /// How scans reach a tier's blocks, by the directory file; in place if its pool now lies where that cannot be done.
-fn access_of(home: &Home, name: &str, pool: &Pool) -> Access {
-    let lines = &home.file().tiers;
+fn access_of(directory: &DatabaseDirectory, name: &str, pool: &Pool) -> Access {
+    let lines = &directory.file().tiers;
     let line = lines.iter().find(|line| line.name == name);
     let access = line.map_or_else(Access::default, |line| line.access);
     match access.check(pool) {
@@ -226,7 +239,7 @@ fn access_of(home: &Home, name: &str, pool: &Pool) -> Access {
 /// Matches pools to tiers by the pool's number. Pools of no tier of the manifest are left alone: their addition, or the removal
 /// of their tier, was interrupted.
 pub(super) fn match_tiers(
-    home: &Home,
+    directory: &DatabaseDirectory,
     manifest: &Manifest,
     mut pools: Vec<(String, PathBuf, Arc<Pool>)>,
     failures: &[(String, PathBuf, OpenError)],
@@ -239,12 +252,12 @@ pub(super) fn match_tiers(
             .position(|(_, _, pool)| pool.id() == entry.pool_id);
         if let Some(at) = found {
             let (_, _, pool) = pools.swap_remove(at);
-            let access = access_of(home, &name, &pool);
+            let access = access_of(directory, &name, &pool);
             tiers.open.push(Tier::new(id, name, pool, access));
             continue;
         }
         let failure = failures.iter().find(|(name, _, _)| *name == entry.name);
-        let line = home
+        let line = directory
             .file()
             .tiers
             .iter()
@@ -252,7 +265,10 @@ pub(super) fn match_tiers(
         let why = match (failure, line) {
             (Some((_, _, error)), _) => error.to_string(),
             (None, Some(line)) => {
-                format!("{}: the pool of another tier", home.path_of(line).display())
+                format!(
+                    "{}: the pool of another tier",
+                    directory.path_of(line).display()
+                )
             }
             (None, None) => "the directory does not say where it is".to_owned(),
         };
@@ -275,7 +291,7 @@ pub(crate) fn rebuild(
     dir: &std::path::Path,
     given: &[(String, PathBuf)],
     options: &DatabaseOptions,
-) -> Option<Home> {
+) -> Option<DatabaseDirectory> {
     let read_only = PoolOptions {
         read_only: true,
         machine: options.machine.clone(),
@@ -283,14 +299,14 @@ pub(crate) fn rebuild(
     };
     let recorder = options.recorder.as_ref();
     let nothing = DirectoryFile::new(DatabaseId::default());
-    let home = Home::without_file(dir, recorder, nothing);
+    let directory = DatabaseDirectory::without_file(dir, recorder, nothing);
     let entries = std::fs::read_dir(dir).ok()?;
     let inside = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let paths = inside.chain(given.iter().map(|(_, path)| path.clone()));
     let mut found = Vec::new();
     for path in paths.filter(|path| path.is_file()) {
         if let Ok(pool) = Pool::open(&path, &read_only)
-            && let Ok((_, manifest)) = read_root(&home, &pool)
+            && let Ok((_, manifest)) = read_root(&directory, &pool)
         {
             found.push((path, pool.id(), manifest));
         }
@@ -311,18 +327,18 @@ pub(crate) fn rebuild(
             pool_id: tier.pool_id,
             state: TierState::There,
             access: Access::default(),
-            path: home.written(path).ok()?,
+            path: directory.written(path).ok()?,
         })
     };
     let tiers: Option<Vec<TierLine>> = newest.tiers.iter().map(line).collect();
     let file = DirectoryFile {
-        state: State::Ready,
+        state: CreationState::Ready,
         lineage: newest.lineage.last().copied(),
         tiers: tiers?,
         ..DirectoryFile::new(newest.database)
     };
     tracing::warn!(dir = %dir.display(), "the directory file is lost: it is rebuilt from the pools");
-    Some(Home::without_file(dir, recorder, file))
+    Some(DatabaseDirectory::without_file(dir, recorder, file))
 }
 
 #[cfg(test)]

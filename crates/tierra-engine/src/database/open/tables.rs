@@ -95,7 +95,7 @@ pub(crate) fn read_tables(
     calibration: &Calibration,
     goes_back: bool,
 ) -> Result<OpenedTables, OpenError> {
-    let reading = Reading {
+    let reading = TableReader {
         dir,
         published,
         calibration,
@@ -126,14 +126,14 @@ pub(crate) fn read_tables(
 }
 
 /// The sources that tables are read from.
-struct Reading<'a> {
+struct TableReader<'a> {
     dir: &'a Path,
     published: &'a Published,
     calibration: &'a Calibration,
     goes_back: bool,
 }
 
-impl Reading<'_> {
+impl TableReader<'_> {
     /// Reads a table as far as possible. The readable rows of a withheld table are for salvage.
     fn table(
         &self,
@@ -183,7 +183,7 @@ impl Reading<'_> {
             let why = missing.as_ref().map(Missing::why);
             let segment = Segment::open(segment.clone(), extents, &entry.spec, why, &withheld)?;
             for extent in segment.extents().iter().flatten() {
-                restore_header(extent, || segment.is_whole_in(extent))?;
+                restore_header(extent, || segment.matches_in(extent))?;
             }
             segments.push(segment);
         }
@@ -231,7 +231,7 @@ impl Reading<'_> {
         });
         let indexes: Vec<_> = parts.collect();
         for part in &indexes {
-            restore_header(part.extent(), || part.is_whole())?;
+            restore_header(part.extent(), || part.matches_checksums())?;
         }
         let runs = entry.runs.iter().filter_map(|run| {
             let extent = self.published.extent(run.extent)?.clone();
@@ -242,7 +242,7 @@ impl Reading<'_> {
         });
         let runs: Vec<_> = runs.collect();
         for run in &runs {
-            restore_header(run.extent(), || run.is_whole())?;
+            restore_header(run.extent(), || run.matches_checksums())?;
         }
         let empty = Tail::empty(entry.tail.segment_id);
         let read = match logs.iter().all(|log| is_there(log.extent)) {
@@ -375,7 +375,7 @@ fn places(extent: &OwnedExtent, at: u64) -> String {
 /// Dictionaries by column, and the columns whose dictionary cannot be read.
 type ReadDictionaries = (Vec<Option<Arc<Dictionary>>>, Withheld);
 
-impl Reading<'_> {
+impl TableReader<'_> {
     /// The dictionaries, each read from the first right copies, and the columns whose dictionaries cannot be read. Other copies
     /// are repaired.
     fn dictionaries(
@@ -417,7 +417,7 @@ impl Reading<'_> {
         Ok((dictionaries, withheld))
     }
 
-    /// A dictionary whose images are all present.
+    /// A dictionary whose pieces are all present.
     fn dictionary(
         &self,
         entry: &TableEntry,
@@ -473,13 +473,13 @@ fn open_dictionary(
     calibration: &Calibration,
     copy: usize,
 ) -> Result<Arc<Dictionary>, DamageError> {
-    let image = |place: &StoredRange| {
+    let piece = |place: &StoredRange| {
         let bytes = copy_of(extent(published, place.extent), copy);
         &bytes[range(place)]
     };
     let ty = entry.spec.columns[column].ty;
-    let deltas: Vec<&[u8]> = dictionary.deltas.iter().map(image).collect();
-    let opened = Dictionary::open(ty, dictionary.generation, image(&dictionary.main), &deltas);
+    let deltas: Vec<&[u8]> = dictionary.deltas.iter().map(piece).collect();
+    let opened = Dictionary::open(ty, dictionary.generation, piece(&dictionary.main), &deltas);
     let opened = opened.map_err(|source| DamageError::Dictionary {
         column: entry.spec.columns[column].name.clone(),
         source,
@@ -600,7 +600,7 @@ impl Replay<'_> {
     }
 }
 
-impl Reading<'_> {
+impl TableReader<'_> {
     fn tail(
         &self,
         entry: &TableEntry,

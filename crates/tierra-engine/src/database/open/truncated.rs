@@ -12,7 +12,7 @@ use super::owners::PAGE_BYTES;
 use super::pools::{FoundPool, read_root};
 use crate::manifest::Manifest;
 use crate::spec::replicas::TierId;
-use crate::storage::directory::Home;
+use crate::storage::directory::DatabaseDirectory;
 use crate::storage::extent::Owner;
 use crate::storage::faults::FaultKind;
 use crate::storage::tier::Tier;
@@ -26,7 +26,10 @@ pub(super) struct Cut {
 }
 
 /// Opens truncated pools if the others have what they lost.
-pub(super) fn restore_ends(home: &Home, found: Vec<FoundPool>) -> (Vec<FoundPool>, Vec<Cut>) {
+pub(super) fn restore_ends(
+    directory: &DatabaseDirectory,
+    found: Vec<FoundPool>,
+) -> (Vec<FoundPool>, Vec<Cut>) {
     let is_cut = |found: &FoundPool| matches!(found.opened, Err(PoolError::Truncated { .. }));
     if !found.iter().any(is_cut) {
         return (found, Vec::new());
@@ -35,7 +38,9 @@ pub(super) fn restore_ends(home: &Home, found: Vec<FoundPool>) -> (Vec<FoundPool
         .iter()
         .filter_map(|found| found.opened.as_ref().ok().cloned())
         .collect();
-    let manifests = whole.iter().filter_map(|pool| read_root(home, pool).ok());
+    let manifests = whole
+        .iter()
+        .filter_map(|pool| read_root(directory, pool).ok());
     let newest = manifests
         .map(|(_, manifest)| manifest)
         .max_by_key(|manifest| manifest.version);
@@ -68,7 +73,7 @@ fn is_elsewhere(manifest: &Manifest, name: &str, from: u64, whole: &[Arc<Pool>])
     let Some(tier) = manifest.tiers.iter().find(|tier| tier.name == name) else {
         return false;
     };
-    let is_whole = |id: TierId| {
+    let is_intact = |id: TierId| {
         let entry = manifest.tiers.iter().find(|tier| tier.id == id);
         entry.is_some_and(|entry| whole.iter().any(|pool| pool.id() == entry.pool_id))
     };
@@ -77,7 +82,7 @@ fn is_elsewhere(manifest: &Manifest, name: &str, from: u64, whole: &[Arc<Pool>])
         let is_hit = copies.any(|copy| {
             copy.tier == tier.id && copy.offset.saturating_add(extent.len_bytes) > from
         });
-        !is_hit || extent.copies.iter().any(|copy| is_whole(copy.tier))
+        !is_hit || extent.copies.iter().any(|copy| is_intact(copy.tier))
     })
 }
 

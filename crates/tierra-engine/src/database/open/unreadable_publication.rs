@@ -10,11 +10,11 @@ use tierra_memory::{Pool, PoolError, PoolOptions};
 
 use super::FoundPool;
 use super::pools::read_root;
-use crate::storage::directory::Home;
+use crate::storage::directory::DatabaseDirectory;
 
 /// Opens the pools that whole tiers vouch for; also returns whether there was one.
-pub(super) fn open(home: &Home, found: Vec<FoundPool>) -> (Vec<FoundPool>, bool) {
-    let newest = newest_whole(home, &found);
+pub(super) fn open(directory: &DatabaseDirectory, found: Vec<FoundPool>) -> (Vec<FoundPool>, bool) {
+    let newest = newest_whole(directory, &found);
     let mut any = false;
     let open = |mut found: FoundPool| {
         if let Err(PoolError::LostPublication { version, .. }) = found.opened
@@ -38,11 +38,11 @@ pub(super) fn open(home: &Home, found: Vec<FoundPool>) -> (Vec<FoundPool>, bool)
 }
 
 /// The newest version of a whole pool with the directory's mark. Publications without that pool have a newer version.
-fn newest_whole(home: &Home, found: &[FoundPool]) -> Option<u64> {
-    let mark = home.file().lineage;
+fn newest_whole(directory: &DatabaseDirectory, found: &[FoundPool]) -> Option<u64> {
+    let mark = directory.file().lineage;
     let whole = found.iter().filter_map(|found| {
-        let (_, manifest) = read_root(home, found.opened.as_ref().ok()?).ok()?;
-        let is_ours = manifest.database == home.file().database;
+        let (_, manifest) = read_root(directory, found.opened.as_ref().ok()?).ok()?;
+        let is_ours = manifest.database == directory.file().database;
         let has_mark = mark.is_none_or(|mark| manifest.lineage.contains(&mark));
         (is_ours && has_mark).then_some(manifest.version)
     });

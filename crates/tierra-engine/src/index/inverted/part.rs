@@ -113,8 +113,8 @@ impl InvertedPart {
     }
 
     /// Whether all its pages match their checksums.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.pages.are_whole(&self.postings())
+    pub(crate) fn matches_checksums(&self) -> bool {
+        self.pages.all_match(&self.postings())
     }
 
     /// Checks that it may be the part built from the segments that it covers: it lists each of their values, and no code beyond

@@ -34,9 +34,9 @@ pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
     out.u64(manifest.commit);
     out.none();
     out.u128(manifest.database.0);
-    out.u64(manifest.home.device);
-    out.u64(manifest.home.inode);
-    out.bytes(manifest.home.path.as_os_str().as_bytes());
+    out.u64(manifest.directory_identity.device);
+    out.u64(manifest.directory_identity.inode);
+    out.bytes(manifest.directory_identity.path.as_os_str().as_bytes());
     out.u64(manifest.next_table_id);
     out.u64(manifest.next_extent_id);
     out.u32(manifest.last_tier_id);
@@ -96,7 +96,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Manifest, ManifestError> {
     let commit = input.counter()?;
     input.none("open transactions")?;
     let database = DatabaseId(input.u128()?);
-    let home = DirectoryIdentity {
+    let directory_identity = DirectoryIdentity {
         device: input.u64()?,
         inode: input.u64()?,
         path: OsStr::from_bytes(input.bytes()?).into(),
@@ -140,7 +140,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Manifest, ManifestError> {
         version,
         commit,
         database,
-        home,
+        directory_identity,
         next_table_id,
         next_extent_id,
         last_tier_id,

@@ -376,7 +376,7 @@ fn decode_place(input: &mut Decoder, extents: &mut Extents) -> Result<StoredRang
     };
     if !extents.fits(place.extent, place.offset, place.len_bytes) {
         return Err(
-            input.fault("a dictionary image, or a bitmap of deleted rows, lies outside its extent")
+            input.fault("a dictionary piece, or a bitmap of deleted rows, lies outside its extent")
         );
     }
     Ok(place)

@@ -139,7 +139,7 @@ impl Candidates {
         if !is_asked && count > FEW_CANDIDATES && !pays(count) {
             return Ok(None);
         }
-        let mut found = Found::new(scan);
+        let mut found = CandidateRows::new(scan);
         for ((part, covered), rows) in parts.iter().zip(&covered).zip(&lists) {
             let added = found.add(part, covered, rows, lookups);
             added.map_err(|source| Damage { part, source })?;
@@ -198,20 +198,20 @@ struct Damage<'p> {
 
 /// A segment of a part, by its number in the postings.
 struct Covered {
-    segments: Vec<Segment>,
+    segments: Vec<SegmentRange>,
     rows: u64,
     blocks: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Segment {
+struct SegmentRange {
     /// Its index in the snapshot.
     at: usize,
     rows: u32,
     first_morsel: u32,
 }
 
-impl Segment {
+impl SegmentRange {
     fn morsels(self) -> Range<u32> {
         self.first_morsel..self.first_morsel + self.rows.div_ceil(MORSEL_ROWS)
     }
@@ -225,15 +225,15 @@ impl Covered {
                 part,
                 source: corrupt(format!("segment {id} is not there")),
             })?;
-            Ok(Segment {
+            Ok(SegmentRange {
                 at,
                 rows: all[at].rows() as u32,
                 first_morsel: scan.first_morsels[at] as u32,
             })
         };
         let segments = part.entry().segments.iter().map(find);
-        let segments: Vec<Segment> = segments.collect::<Result<_, _>>()?;
-        let blocks = |segment: &Segment| all[segment.at].blocks() as u64;
+        let segments: Vec<SegmentRange> = segments.collect::<Result<_, _>>()?;
+        let blocks = |segment: &SegmentRange| all[segment.at].blocks() as u64;
         Ok(Self {
             rows: segments.iter().map(|segment| u64::from(segment.rows)).sum(),
             blocks: segments.iter().map(blocks).sum(),
@@ -277,7 +277,7 @@ fn share_met(scan: &Scan, column: usize, covered: &[Covered], codes: &[u32]) -> 
 }
 
 /// Candidates in the order in which they were found.
-struct Found {
+struct CandidateRows {
     covers: Vec<bool>,
     /// Morsel and place.
     rows: Vec<(u32, u16)>,
@@ -285,7 +285,7 @@ struct Found {
     counts: Vec<u32>,
 }
 
-impl Found {
+impl CandidateRows {
     fn new(scan: &Scan) -> Self {
         Self {
             covers: vec![false; scan.snapshot.segments().len()],

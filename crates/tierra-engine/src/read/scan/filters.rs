@@ -139,7 +139,7 @@ impl Conditions {
         spec: &TableSpec,
         block: usize,
     ) -> Result<(), ScanError> {
-        if segment.is_whole() {
+        if segment.has_no_placeholder() {
             return Ok(());
         }
         let mut tested = self.all.iter().filter(|it| it.known(at).is_none());

@@ -33,7 +33,7 @@ pub(super) const LEN_MAX: u64 = 1 << 19;
 
 /// The state of the database's creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum CreationState {
     /// The creation has not finished: nothing was ever stored.
     Creating,
     Ready,
@@ -45,7 +45,7 @@ pub(crate) enum TierState {
     There,
     /// Its pool may not exist, and no manifest may name it.
     Adding,
-    /// Its pool still names another directory as its home, which no longer exists.
+    /// Its pool still names another directory, which no longer exists.
     Taken,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct DirectoryFile {
     pub(crate) database: DatabaseId,
     /// The former id, which pools being adopted may still have.
     pub(crate) former: Option<DatabaseId>,
-    pub(crate) state: State,
+    pub(crate) state: CreationState,
     /// The last lineage mark of the newest manifest. A manifest without it is not the newest.
     pub(crate) lineage: Option<u64>,
     pub(crate) tiers: Vec<TierLine>,
@@ -90,7 +90,7 @@ impl DirectoryFile {
             sequence: 0,
             database,
             former: None,
-            state: State::Creating,
+            state: CreationState::Creating,
             lineage: None,
             tiers: Vec::new(),
         }
@@ -106,8 +106,8 @@ impl DirectoryFile {
             let _ = writeln!(head, "was {:032x}", former.0);
         }
         let state = match self.state {
-            State::Creating => "creating",
-            State::Ready => "ready",
+            CreationState::Creating => "creating",
+            CreationState::Ready => "ready",
         };
         let _ = writeln!(head, "state {state}");
         let _ = match self.lineage {
@@ -164,8 +164,8 @@ impl DirectoryFile {
             false => None,
         };
         let state = match lines.text("state ")? {
-            "creating" => State::Creating,
-            "ready" => State::Ready,
+            "creating" => CreationState::Creating,
+            "ready" => CreationState::Ready,
             other => return Err(lines.fault(format!("{other:?} is neither ready nor creating"))),
         };
         let lineage = match lines.text("lineage ")? {
@@ -337,7 +337,7 @@ mod tests {
             sequence: 7,
             database: DatabaseId(1 << 100 | 5),
             former: None,
-            state: State::Ready,
+            state: CreationState::Ready,
             lineage: Some(3),
             tiers: vec![
                 tier("far", 1, TierState::There, Access::InPlace, b"far.pool"),
@@ -367,7 +367,7 @@ mod tests {
             DirectoryFile {
                 former: Some(DatabaseId(9)),
                 lineage: None,
-                state: State::Creating,
+                state: CreationState::Creating,
                 sequence: u64::MAX,
                 ..some()
             },

@@ -27,7 +27,7 @@ use tierra_memory::directory::Directory;
 use tierra_memory::simulation::Recorder;
 use tierra_memory::{Pool, PoolError, PoolOptions};
 
-pub(crate) use self::file::{DirectoryFile, State, TierLine, TierState};
+pub(crate) use self::file::{CreationState, DirectoryFile, TierLine, TierState};
 use self::file::{Fault, is_path};
 use crate::error::OpenError;
 pub(crate) use crate::manifest::DirectoryIdentity;
@@ -84,7 +84,7 @@ pub(crate) fn is_tier_name(name: &str) -> bool {
 }
 
 /// Identifies a directory by device and inode.
-pub(crate) fn home_of(dir: &Path) -> io::Result<DirectoryIdentity> {
+pub(crate) fn identity_of(dir: &Path) -> io::Result<DirectoryIdentity> {
     let metadata = fs::metadata(dir)?;
     Ok(DirectoryIdentity {
         device: metadata.dev(),
@@ -100,18 +100,21 @@ pub(crate) fn is_same(one: &DirectoryIdentity, other: &DirectoryIdentity) -> boo
 
 /// A database's directory and the content of its file.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub(crate) struct DatabaseDirectory {
     directory: Directory,
     file: DirectoryFile,
 }
 
-impl Home {
+impl DatabaseDirectory {
     /// Reads the directory file or its copy; `None` if there is neither.
     ///
     /// # Errors
     /// [`OpenError::Missing`], [`OpenError::NotADatabase`] if there is no directory; [`OpenError::DirectoryFile`] if both files
     /// are damaged.
-    pub(crate) fn read(dir: &Path, recorder: Option<&Recorder>) -> Result<Option<Home>, OpenError> {
+    pub(crate) fn read(
+        dir: &Path,
+        recorder: Option<&Recorder>,
+    ) -> Result<Option<DatabaseDirectory>, OpenError> {
         let not_a_directory = || OpenError::NotADatabase {
             dir: dir.to_owned(),
             why: "it is no directory",
@@ -149,7 +152,7 @@ impl Home {
             }
         }
         match (newest, failure) {
-            (Some(file), _) => Ok(Some(Home { directory, file })),
+            (Some(file), _) => Ok(Some(DatabaseDirectory { directory, file })),
             (None, Some(error)) => Err(error),
             (None, None) => Ok(None),
         }
@@ -160,8 +163,8 @@ impl Home {
         dir: &Path,
         recorder: Option<&Recorder>,
         file: DirectoryFile,
-    ) -> Home {
-        Home {
+    ) -> DatabaseDirectory {
+        DatabaseDirectory {
             directory: Directory::new(dir, recorder),
             file,
         }
@@ -194,7 +197,7 @@ impl Home {
             .map_err(|error| (self.directory.join(first), error))?;
         self.file = next;
         // A database that is being created has nothing to lose.
-        if self.file.state == State::Ready
+        if self.file.state == CreationState::Ready
             && let Err(error) = self.directory.replace(twin, &bytes)
         {
             let path = self.directory.join(twin);

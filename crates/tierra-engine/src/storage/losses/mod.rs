@@ -34,7 +34,7 @@ pub(crate) struct ReadStamp(u64);
 pub(crate) struct Losses {
     noted: AtomicU64,
     noting: Mutex<()>,
-    held: Mutex<Held>,
+    held: Mutex<LiveExtents>,
     /// The faults found, and their outcomes.
     pub(crate) log: FaultLog,
     /// Whether readers also check for unreported damage.
@@ -55,7 +55,7 @@ impl fmt::Debug for Listener {
 
 /// All extents in memory: one that is no longer published may still be read.
 #[derive(Debug, Default)]
-struct Held {
+struct LiveExtents {
     extents: Vec<Weak<OwnedExtent>>,
     /// Dead entries are removed when there are more than this.
     prune_at: usize,

@@ -125,7 +125,7 @@ fn check_alone(place: &Place, victim: &str, upto: i64) {
 }
 
 #[test]
-fn nobody_notices_pages_that_another_tier_has() {
+fn pages_that_another_tier_has_are_read_from_there() {
     for seed in 0..8 {
         println!("seed {seed}");
         let place = Place::new();
@@ -284,17 +284,17 @@ fn rows_of_a_log_that_lost_pages_are_not_lost() {
 
 /// A dictionary piece loses a page without a copy: its values are in near memory, and are rewritten.
 #[test]
-fn a_dictionary_whose_only_image_lost_a_page_is_not_lost() {
+fn a_dictionary_whose_only_piece_lost_a_page_is_not_lost() {
     let place = Place::new();
     let (database, table) = place.create(&["far"]);
     let held = table.storage().losses().held();
-    let images = held.iter();
-    let images = images.filter(|extent| matches!(extent.owner(), Owner::Dictionary(_)));
+    let pieces = held.iter();
+    let pieces = pieces.filter(|extent| matches!(extent.owner(), Owner::Dictionary(_)));
     let mut lost = 0;
-    for image in images {
-        let at = image.first().extent().offset;
+    for piece in pieces {
+        let at = piece.first().extent().offset;
         Injector::new(5)
-            .lose_page(image.first().pool(), at..at + 1)
+            .lose_page(piece.first().pool(), at..at + 1)
             .unwrap();
         lost += 1;
     }
@@ -305,7 +305,7 @@ fn a_dictionary_whose_only_image_lost_a_page_is_not_lost() {
     assert_eq!(found.lost, [], "{found:?}");
     let (faults, totals) = database.faults();
     assert_eq!(totals.lost, 0, "{faults:?}");
-    // Values added later come after those in the new image.
+    // Values added later come after those in the new piece.
     table.append(&[rows(ROWS..ROWS + 300)]).unwrap();
     table.seal().unwrap();
     drop((table, database));

@@ -20,7 +20,7 @@ use crate::table::requests::{Request, Requests};
 use crate::table::version::TableVersion;
 
 /// A background task.
-pub(super) enum Task {
+pub(super) enum BackgroundTask {
     /// Builds the missing parts of a table's indexes.
     Index(Arc<Table>),
     /// Copies the parts of a table's indexes near.
@@ -33,19 +33,19 @@ pub(super) enum Task {
     Answer(SyncSender<()>),
 }
 
-impl Task {
+impl BackgroundTask {
     fn table(&self) -> Option<&Arc<Table>> {
         match self {
-            Task::Index(table)
-            | Task::CopyIndexes(table)
-            | Task::Keys(table, _)
-            | Task::Compact(table) => Some(table),
-            Task::Answer(_) => None,
+            BackgroundTask::Index(table)
+            | BackgroundTask::CopyIndexes(table)
+            | BackgroundTask::Keys(table, _)
+            | BackgroundTask::Compact(table) => Some(table),
+            BackgroundTask::Answer(_) => None,
         }
     }
 
     /// Whether the two tasks may run in either order.
-    fn is_independent_of(&self, other: &Task) -> bool {
+    fn is_independent_of(&self, other: &BackgroundTask) -> bool {
         match (self.table(), other.table()) {
             (Some(a), Some(b)) => !Arc::ptr_eq(a, b),
             _ => false,
@@ -57,13 +57,13 @@ impl Task {
 #[derive(Default)]
 pub(super) struct Background {
     /// The first one is in progress if a job runs.
-    tasks: VecDeque<Task>,
+    tasks: VecDeque<BackgroundTask>,
     job: Option<JoinHandle<Ended>>,
 }
 
 impl Background {
     /// Adds a task, unless the same one is queued and not begun.
-    pub(super) fn push(&mut self, task: Task) {
+    pub(super) fn push(&mut self, task: BackgroundTask) {
         let waiting = self.tasks.iter().skip(1).rev();
         let mut dependent = waiting.skip_while(|other| task.is_independent_of(other));
         let is_asked_for = dependent
@@ -75,17 +75,17 @@ impl Background {
     }
 
     /// Adds a task to be done next.
-    pub(super) fn push_front(&mut self, task: Task) {
+    pub(super) fn push_front(&mut self, task: BackgroundTask) {
         self.tasks.push_front(task);
     }
 
     /// The task to begin or to continue; `None` while a job runs.
-    pub(super) fn next(&self) -> Option<&Task> {
+    pub(super) fn next(&self) -> Option<&BackgroundTask> {
         self.tasks.front().filter(|_| self.job.is_none())
     }
 
     /// Removes the first task, which is done.
-    pub(super) fn pop(&mut self) -> Option<Task> {
+    pub(super) fn pop(&mut self) -> Option<BackgroundTask> {
         self.tasks.pop_front()
     }
 
@@ -282,7 +282,7 @@ mod tests {
         let database = create(&dir);
         let (a, b) = (table(&database, "a"), table(&database, "b"));
         let mut background = Background::default();
-        let (index, copy) = (Task::Index, Task::CopyIndexes);
+        let (index, copy) = (BackgroundTask::Index, BackgroundTask::CopyIndexes);
         for (task, tasks) in [
             (index(a.clone()), 1),
             // The first task may be in progress.

@@ -1,6 +1,6 @@
 //! Commits by a manifest: the segments of loads, the one that a full tail becomes, and bitmaps of the rows that are deleted.
 //!
-//! Invariant: one manifest carries everything: segments, dictionary images, bitmaps and the tail's new start, of all tables that
+//! Invariant: one manifest carries everything: segments, dictionary pieces, bitmaps and the tail's new start, of all tables that
 //! change. Before it nothing is visible, after it everything.
 
 use std::sync::Arc;
@@ -222,7 +222,7 @@ impl Writer {
         Ok(rows)
     }
 
-    /// Gives the table's entry `segments`, and images of all dictionary values that they use. Returns the current dictionaries,
+    /// Gives the table's entry `segments`, and pieces of all dictionary values that they use. Returns the current dictionaries,
     /// and the extents that the entry names newly.
     pub(super) fn name_segments(
         &self,
@@ -231,7 +231,7 @@ impl Writer {
         segments: &Segments,
         before: &Dictionaries,
     ) -> Result<(Dictionaries, Vec<Arc<OwnedExtent>>), StorageError> {
-        let images = table.dictionaries().images(&self.storage, entry, before)?;
+        let pieces = table.dictionaries().pieces(&self.storage, entry, before)?;
         let known: Vec<u32> = entry.segments.iter().map(|segment| segment.id).collect();
         let new = segments
             .iter()
@@ -239,14 +239,14 @@ impl Writer {
         let mut fresh: Vec<Arc<OwnedExtent>> = new
             .flat_map(|segment| segment.extents().iter().flatten().cloned())
             .collect();
-        fresh.extend(images.extents);
+        fresh.extend(pieces.extents);
         entry.segments = segments
             .iter()
             .map(|segment| segment.entry().clone())
             .collect();
-        entry.dictionaries = images.entries;
+        entry.dictionaries = pieces.entries;
         entry.next_segment_id = table.next_segment_id();
-        Ok((images.dictionaries, fresh))
+        Ok((pieces.dictionaries, fresh))
     }
 
     /// Forgets the log of a tail that has none any more: the next record starts a new one.

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use super::background::Task;
+use super::background::BackgroundTask;
 use super::compact_step::{CompactStep, Compacted, is_worn};
-use super::jobs::{Job, Work};
+use super::jobs::{Job, JobKind};
 use super::run_step::RunError;
 use super::state::Writer;
 use crate::deleted::Deletions;
@@ -37,7 +37,7 @@ impl Writer {
         let step = CompactStep::next(version, table, is_readable)?;
         Some(Job {
             table: table.clone(),
-            work: Work::Compact(step),
+            work: JobKind::Compact(step),
         })
     }
 
@@ -52,7 +52,7 @@ impl Writer {
             segment.is_some_and(|segment| is_worn(&version, segment))
         };
         if deleted.by_segment().any(is_worn) {
-            self.background.push(Task::Compact(table.clone()));
+            self.background.push(BackgroundTask::Compact(table.clone()));
         }
     }
 
@@ -91,8 +91,10 @@ impl Writer {
             drop(pass);
             self.give_back_space();
             // A caller that waits for background work waits for the indexes, too; then the next segments are compacted.
-            self.background.push_front(Task::CopyIndexes(table.clone()));
-            self.background.push_front(Task::Index(table.clone()));
+            self.background
+                .push_front(BackgroundTask::CopyIndexes(table.clone()));
+            self.background
+                .push_front(BackgroundTask::Index(table.clone()));
         } else if let Some(pass) = pass {
             pass.undo(|| table.dictionaries().reset(&table.current().dictionaries));
         }

@@ -78,7 +78,7 @@ impl CompactStep {
                     && !levels().any(|level| level.segments.contains(&id))
         };
         let can_move = |segment: &&Arc<Segment>| {
-            segment.is_whole() && is_readable(segment) && is_listed(segment.id())
+            segment.has_no_placeholder() && is_readable(segment) && is_listed(segment.id())
         };
         let is_worn = |segment: &Segment| is_worn(&version, segment);
         let is_small = |segment: &Segment| version.rows_of(segment) <= SMALL_ROWS_MOST;

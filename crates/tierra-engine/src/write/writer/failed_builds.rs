@@ -5,14 +5,14 @@
 use std::collections::{HashMap, HashSet};
 
 /// A table's id, and a column.
-pub(super) type ColumnId = (u64, usize);
+pub(super) type TableColumn = (u64, usize);
 
 /// The failures of this process.
 #[derive(Debug, Default)]
 pub(super) struct FailedBuilds {
-    columns: HashMap<ColumnId, Failure>,
+    columns: HashMap<TableColumn, Failure>,
     /// Segments whose chunks of a column are damaged.
-    segments: HashSet<(ColumnId, u32)>,
+    segments: HashSet<(TableColumn, u32)>,
 }
 
 /// The state of a table when the index of a column could not be built.
@@ -25,13 +25,13 @@ struct Failure {
 
 impl FailedBuilds {
     /// Notes that building failed.
-    pub(super) fn note(&mut self, column: ColumnId, generation: u64, rows: u64) {
+    pub(super) fn note(&mut self, column: TableColumn, generation: u64, rows: u64) {
         self.columns.insert(column, Failure { generation, rows });
     }
 
     /// Whether building may succeed now: it has not failed, or the dictionary has another generation, or there are a tenth more
     /// rows.
-    pub(super) fn is_due(&self, column: ColumnId, generation: u64, rows: u64) -> bool {
+    pub(super) fn is_due(&self, column: TableColumn, generation: u64, rows: u64) -> bool {
         let is_another = |failed: &Failure| {
             failed.generation != generation || rows > failed.rows + failed.rows / 10
         };
@@ -39,12 +39,12 @@ impl FailedBuilds {
     }
 
     /// Leaves a segment out from now on.
-    pub(super) fn leave_out(&mut self, column: ColumnId, segment: u32) {
+    pub(super) fn leave_out(&mut self, column: TableColumn, segment: u32) {
         self.segments.insert((column, segment));
     }
 
     /// Whether a segment is left out.
-    pub(super) fn is_left_out(&self, column: ColumnId, segment: u32) -> bool {
+    pub(super) fn is_left_out(&self, column: TableColumn, segment: u32) -> bool {
         self.segments.contains(&(column, segment))
     }
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use tierra_column::PostingsError;
 
-use super::background::Task;
-use super::jobs::{Ended, Job, Made, PartStep, Work};
+use super::background::BackgroundTask;
+use super::jobs::{Ended, Job, JobKind, Made, PartStep};
 use super::near::place;
 use super::run_step::RunError;
 use super::state::Writer;
@@ -30,8 +30,9 @@ impl Writer {
     /// Builds a table's indexes and copies them near, in the background.
     pub(super) fn index_in_background(&mut self, table: &Arc<Table>) {
         if table.has_indexes() {
-            self.background.push(Task::Index(table.clone()));
-            self.background.push(Task::CopyIndexes(table.clone()));
+            self.background.push(BackgroundTask::Index(table.clone()));
+            self.background
+                .push(BackgroundTask::CopyIndexes(table.clone()));
         }
     }
 
@@ -41,20 +42,28 @@ impl Writer {
             && let Some(task) = self.background.next()
         {
             let job = match task {
-                Task::Index(_) | Task::Compact(_) if !self.storage.is_settled() => None,
-                Task::Index(table) => self.next_run(table).or_else(|| self.next_part(table)),
-                Task::CopyIndexes(table) => self.copies_of(table),
-                Task::Keys(table, version) => Job::of_keys(table, version),
-                Task::Compact(table) => self.next_compaction(table),
-                Task::Answer(_) => None,
+                BackgroundTask::Index(_) | BackgroundTask::Compact(_)
+                    if !self.storage.is_settled() =>
+                {
+                    None
+                }
+                BackgroundTask::Index(table) => {
+                    self.next_run(table).or_else(|| self.next_part(table))
+                }
+                BackgroundTask::CopyIndexes(table) => self.copies_of(table),
+                BackgroundTask::Keys(table, version) => Job::of_keys(table, version),
+                BackgroundTask::Compact(table) => self.next_compaction(table),
+                BackgroundTask::Answer(_) => None,
             };
             let Some(job) = job else {
                 match self.background.pop() {
-                    Some(Task::Answer(reply)) => {
+                    Some(BackgroundTask::Answer(reply)) => {
                         let _ = reply.send(());
                     }
                     // Segments are compacted once their keys are in runs.
-                    Some(Task::Index(table)) => self.background.push_front(Task::Compact(table)),
+                    Some(BackgroundTask::Index(table)) => {
+                        self.background.push_front(BackgroundTask::Compact(table))
+                    }
                     _ => {}
                 }
                 continue;
@@ -82,7 +91,7 @@ impl Writer {
             let step = PartStep::next(&current, column, is_readable)?;
             Some(Job {
                 table: table.clone(),
-                work: Work::Build {
+                work: JobKind::Build {
                     column,
                     dictionary,
                     tier_ids: table.placement().of_column(column).to_vec(),
@@ -103,7 +112,7 @@ impl Writer {
         let indexes: Vec<_> = indexes.map(|object| object.name()).collect();
         (!indexes.is_empty()).then(|| Job {
             table: table.clone(),
-            work: Work::Copy { indexes },
+            work: JobKind::Copy { indexes },
         })
     }
 
@@ -119,7 +128,7 @@ impl Writer {
         let Ended { job, made } = ended;
         let table = &job.table;
         match &job.work {
-            Work::Build {
+            JobKind::Build {
                 column,
                 dictionary,
                 tier_ids,
@@ -142,17 +151,17 @@ impl Writer {
                     self.note_failure(table, *column, dictionary.generation(), error);
                 }
             }
-            Work::Run(step) => match made {
+            JobKind::Run(step) => match made {
                 Made::Run(run) => self.publish_run(table, step, run),
                 Made::Nothing { why } => self.publish_run(table, step, Err(no_thread(why))),
                 Made::Part(_) | Made::Copies { .. } | Made::Keys(_) | Made::Compacted(_) => {}
             },
-            Work::Compact(step) => match made {
+            JobKind::Compact(step) => match made {
                 Made::Compacted(made) => self.publish_compaction(table, step, made),
                 Made::Nothing { why } => self.publish_compaction(table, step, Err(no_thread(why))),
                 Made::Part(_) | Made::Copies { .. } | Made::Keys(_) | Made::Run(_) => {}
             },
-            Work::Keys { .. } => {
+            JobKind::Keys { .. } => {
                 self.background.pop();
                 if let Made::Keys(Err(error)) = made {
                     // Later lookups return the error.
@@ -160,7 +169,7 @@ impl Writer {
                     tracing::warn!(table, %error, "an index of keys could not be built");
                 }
             }
-            Work::Copy { .. } => {
+            JobKind::Copy { .. } => {
                 self.background.pop();
                 let Made::Copies { copied, damaged } = made else {
                     return;
@@ -170,8 +179,10 @@ impl Writer {
                 }
                 if damaged {
                     // Copied right after it was built, the part is not read again.
-                    self.background.push_front(Task::CopyIndexes(table.clone()));
-                    self.background.push_front(Task::Index(table.clone()));
+                    self.background
+                        .push_front(BackgroundTask::CopyIndexes(table.clone()));
+                    self.background
+                        .push_front(BackgroundTask::Index(table.clone()));
                 }
             }
         }

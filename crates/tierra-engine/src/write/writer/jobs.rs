@@ -36,10 +36,10 @@ pub(super) struct PartStep {
 /// Slow work for a table.
 pub(super) struct Job {
     pub(super) table: Arc<Table>,
-    pub(super) work: Work,
+    pub(super) work: JobKind,
 }
 
-pub(super) enum Work {
+pub(super) enum JobKind {
     /// Builds a part of a column's index.
     Build {
         column: usize,
@@ -89,7 +89,7 @@ impl Job {
         storage.wait_for_tests();
         let table = &self.table;
         match &self.work {
-            Work::Build {
+            JobKind::Build {
                 column,
                 dictionary,
                 tier_ids,
@@ -100,10 +100,10 @@ impl Job {
                 let built = storage.read_validated(build);
                 Made::Part(built.unwrap_or_else(|error| Err(error.into())))
             }
-            Work::Run(step) => Made::Run(step.run(storage, table)),
-            Work::Compact(step) => Made::Compacted(step.run(storage, table)),
-            Work::Copy { indexes } => copy_near(storage, table, indexes),
-            Work::Keys { version } => {
+            JobKind::Run(step) => Made::Run(step.run(storage, table)),
+            JobKind::Compact(step) => Made::Compacted(step.run(storage, table)),
+            JobKind::Copy { indexes } => copy_near(storage, table, indexes),
+            JobKind::Keys { version } => {
                 let key = table.key();
                 let built = key.map(|key| key.index(table, version).map(drop));
                 Made::Keys(built.unwrap_or(Ok(())).map_err(StorageError::from))
@@ -116,7 +116,7 @@ impl Job {
         let is_built = table.key().is_none_or(|key| key.built(version).is_some());
         (!is_built).then(|| Job {
             table: table.clone(),
-            work: Work::Keys {
+            work: JobKind::Keys {
                 version: version.clone(),
             },
         })

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tierra_memory::PoolError;
 
 use super::state::Writer;
-use crate::dictionaries::ImageExtent;
+use crate::dictionaries::PieceExtent;
 use crate::error::StorageError;
 use crate::integrity::repair;
 use crate::manifest::{ExtentId, TableEntry};
@@ -49,14 +49,14 @@ fn is_there(extent: &Arc<OwnedExtent>) -> bool {
 /// Notes that the extent's content has moved to another extent.
 fn note_replaced(extent: &Arc<OwnedExtent>) {
     for copy in extent.copies().iter().filter(|copy| copy.has_losses()) {
-        copy.note_whole();
+        copy.note_all_restored();
         let log = &extent.all_losses().log;
         log.repaired(extent, copy, &(0..usize::MAX), "near memory");
     }
 }
 
 impl Writer {
-    /// Handles lost pages: a tail whose log lost pages becomes a segment, dictionaries without a whole copy get new images, and
+    /// Handles lost pages: a tail whose log lost pages becomes a segment, dictionaries without an intact copy get new pieces, and
     /// each tier gets a new manifest.
     pub(super) fn repair_losses(&mut self) {
         if !self.storage.is_settled() {
@@ -64,7 +64,7 @@ impl Writer {
         }
         let before = self.published.manifest().version;
         // Opening may read only a device's first page. It holds the header and the superblock, which are lost with it, also when
-        // the page is healed for other data on it.
+        // the page is cleared for other data on it.
         for tier in &self.storage.tiers().open {
             if let Err(error) = tier.pool.check_superblock(true) {
                 tracing::error!(tier = %tier.name, %error, "the header of a tier could not be rewritten");
@@ -72,7 +72,7 @@ impl Writer {
         }
         for table in self.catalog.tables() {
             let left = self.leave_lost_log(&table);
-            if let Err(error) = left.and_then(|()| self.replace_lost_images(&table)) {
+            if let Err(error) = left.and_then(|()| self.replace_lost_pieces(&table)) {
                 let table = &table.spec().name;
                 tracing::error!(table, %error, "lost data of a table could not be rewritten");
             }
@@ -225,14 +225,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes new images of dictionaries, and bitmaps of deleted rows, that lost a part in all copies.
-    fn replace_lost_images(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+    /// Writes new pieces of dictionaries, and bitmaps of deleted rows, that lost a part in all copies.
+    fn replace_lost_pieces(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
         if table.check_complete().is_err() || self.is_begun(table) {
             return Ok(());
         }
         let mut entry = TableEntry::clone(&*self.entry(table)?);
         let current = table.current();
-        let (mut images, mut left) = (ImageExtent::default(), Vec::new());
+        let (mut pieces, mut left) = (PieceExtent::default(), Vec::new());
         for (column, known) in entry.dictionaries.iter_mut().enumerate() {
             let (Some(stored), Some(dictionary)) = (&*known, &current.dictionaries[column]) else {
                 continue;
@@ -241,7 +241,7 @@ impl Writer {
             let held = places.filter_map(|place| self.published.extent(place.extent));
             let lost: Vec<_> = held.filter(|extent| !is_there(extent)).cloned().collect();
             if !lost.is_empty() && stored.generation == dictionary.generation() {
-                *known = Some(images.add_generation(dictionary));
+                *known = Some(pieces.add_generation(dictionary));
                 left.extend(lost);
             }
         }
@@ -260,7 +260,7 @@ impl Writer {
         if left.is_empty() {
             return Ok(());
         }
-        let mut fresh = images.write(
+        let mut fresh = pieces.write(
             &self.storage,
             entry.id,
             &entry.placement,

@@ -9,7 +9,7 @@ use tierra_column::{ChunkPlan, Dictionary, Encoding, Remapping, Scratch};
 use tierra_memory::LINE_BYTES;
 
 use super::state::Writer;
-use crate::dictionaries::ImageExtent;
+use crate::dictionaries::PieceExtent;
 use crate::error::StorageError;
 use crate::index::inverted::InvertedPart;
 use crate::manifest::{ChunkPlace, SegmentEntry, TableEntry};
@@ -98,13 +98,13 @@ impl Writer {
             |part: &&Arc<InvertedPart>| steps.iter().all(|step| step.column != part.column());
         let indexes: Vec<_> = current.indexes.iter().filter(is_kept).cloned().collect();
         entry.parts = indexes.iter().map(|part| part.entry().clone()).collect();
-        let mut images = ImageExtent::default();
+        let mut pieces = PieceExtent::default();
         let mut dictionaries = current.dictionaries.to_vec();
         for step in steps {
-            entry.dictionaries[step.column] = Some(images.add_generation(&step.dictionary));
+            entry.dictionaries[step.column] = Some(pieces.add_generation(&step.dictionary));
             dictionaries[step.column] = Some(step.dictionary);
         }
-        fresh.extend(images.write(
+        fresh.extend(pieces.write(
             &self.storage,
             entry.id,
             &entry.placement,

@@ -32,7 +32,7 @@ mod writability;
 
 use std::sync::mpsc::Receiver;
 
-use self::background::Task;
+use self::background::BackgroundTask;
 pub(crate) use self::published::Published;
 pub(crate) use self::state::Writer;
 pub(crate) use self::writability::Unsettled;
@@ -152,15 +152,15 @@ impl Writer {
                     });
                 }
                 Request::Repair { table, reply } => {
-                    let _ = reply.send(self.writing(|this| this.heal(&table)));
+                    let _ = reply.send(self.writing(|this| this.make_missing_copies(&table)));
                 }
                 Request::BeginWriting { reply } => {
                     let _ = reply.send(self.begin_writing());
                 }
-                Request::Heal { table } => self.heal_in_background(&table),
-                Request::Index { table } => self.background.push(Task::Index(table)),
+                Request::MakeCopies { table } => self.make_missing_copies_in_background(&table),
+                Request::Index { table } => self.background.push(BackgroundTask::Index(table)),
                 Request::IndexKeys { table, version } => {
-                    self.background.push(Task::Keys(table, version));
+                    self.background.push(BackgroundTask::Keys(table, version));
                 }
                 Request::CopyNear { table, segment } => near::copy(&self.storage, &table, segment),
                 Request::PlaceNear {
@@ -172,9 +172,9 @@ impl Writer {
                     let _ = reply.send(());
                 }
                 Request::CopyIndexesNear { table } => {
-                    self.background.push(Task::CopyIndexes(table));
+                    self.background.push(BackgroundTask::CopyIndexes(table));
                 }
-                Request::Wait { reply } => self.background.push(Task::Answer(reply)),
+                Request::Wait { reply } => self.background.push(BackgroundTask::Answer(reply)),
                 Request::GiveBack => self.give_back_space(),
                 Request::Losses => self.repair_losses(),
                 Request::JobEnded => self.end_job(),

@@ -48,15 +48,15 @@ impl Writer {
             self.publish(next, Vec::new())?;
         }
         table.move_to(placement);
-        Ok(self.heal(table)?)
+        Ok(self.make_missing_copies(table)?)
     }
 
-    /// As [`Writer::heal`], but no caller waits.
-    pub(super) fn heal_in_background(&mut self, table: &Arc<Table>) {
+    /// As [`Writer::make_missing_copies`], but no caller waits.
+    pub(super) fn make_missing_copies_in_background(&mut self, table: &Arc<Table>) {
         if !self.storage.is_settled() {
             return;
         }
-        match self.heal(table) {
+        match self.make_missing_copies(table) {
             Ok(()) | Err(StorageError::Closed | StorageError::Dropped { .. }) => {}
             Err(error) => {
                 let table = &table.spec().name;
@@ -66,7 +66,7 @@ impl Writer {
     }
 
     /// Makes the missing copies of a table's extents, as far as the tiers are present, and drops the surplus ones.
-    pub(super) fn heal(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+    pub(super) fn make_missing_copies(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
         if self.is_begun(table) || table.check_complete().is_err() {
             return Ok(());
         }
@@ -94,10 +94,10 @@ impl Writer {
             let Some(extent) = self.published.extent(desired.extent).cloned() else {
                 continue;
             };
-            let Some((healed, copied)) = self.heal_extent(&extent, &desired)? else {
+            let Some((complete, copied)) = self.make_copies_of(&extent, &desired)? else {
                 continue;
             };
-            changed.push(healed);
+            changed.push(complete);
             copied_bytes += copied;
             if copied_bytes >= ROUND_BYTES {
                 self.publish_copies(table, std::mem::take(&mut changed))?;
@@ -162,7 +162,7 @@ impl Writer {
     }
 
     /// The extent with the copies that it should have, and the bytes copied; `None` if it has them.
-    fn heal_extent(
+    fn make_copies_of(
         &self,
         extent: &Arc<OwnedExtent>,
         desired: &DesiredPlacement,
@@ -199,8 +199,8 @@ impl Writer {
                 }
             });
         }
-        let healed = extent.with_copies(copies, elsewhere);
-        Ok(Some((healed, copied_bytes)))
+        let complete = extent.with_copies(copies, elsewhere);
+        Ok(Some((complete, copied_bytes)))
     }
 
     /// Copies an extent into a tier from a whole copy.
@@ -363,8 +363,8 @@ fn desired_placements(entry: &TableEntry, placement: &ReplicaPlacement) -> Vec<D
         }
     }
     for dictionary in entry.dictionaries.iter().flatten() {
-        for image in std::iter::once(&dictionary.main).chain(&dictionary.deltas) {
-            desire(image.extent, &everywhere);
+        for piece in std::iter::once(&dictionary.main).chain(&dictionary.deltas) {
+            desire(piece.extent, &everywhere);
         }
     }
     for part in &entry.parts {

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use super::jobs::{Job, Work};
+use super::jobs::{Job, JobKind};
 use super::run_step::{RunError, RunStep};
 use super::state::Writer;
 use crate::error::{ScanError, StorageError};
@@ -37,7 +37,7 @@ impl Writer {
         let step = RunStep::next(version, table.key_tiers(), is_readable)?;
         Some(Job {
             table: table.clone(),
-            work: Work::Run(step),
+            work: JobKind::Run(step),
         })
     }
 
@@ -51,7 +51,7 @@ impl Writer {
         let name = &table.spec().name;
         let published = match made {
             // The placement has changed, or segments are gone: the run is made again.
-            Ok(run) if !self.lies_at_home(table, &run, step) => Ok(()),
+            Ok(run) if !self.lies_in_placement(table, &run, step) => Ok(()),
             Ok(run) => self.name_run(table, step, &run),
             Err(RunError::Damaged(run, error)) => {
                 if run.give_up() {
@@ -76,7 +76,7 @@ impl Writer {
         }
     }
 
-    fn lies_at_home(&self, table: &Table, run: &KeyRun, step: &RunStep) -> bool {
+    fn lies_in_placement(&self, table: &Table, run: &KeyRun, step: &RunStep) -> bool {
         let tiers = self.storage.tiers();
         let mut copies = run.extent().copies().iter();
         let (current, mut covered) = (table.current(), run.entry().segments.iter());

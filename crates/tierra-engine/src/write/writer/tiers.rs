@@ -14,7 +14,7 @@ use crate::error::{StorageError, TierError};
 use crate::manifest::{Manifest, TableEntry, lineage_mark};
 use crate::spec::replicas::{TIERS_MOST, TierId};
 use crate::storage::access::Access;
-use crate::storage::directory::{self, DirectoryFile, Home, TierLine, TierState};
+use crate::storage::directory::{self, DatabaseDirectory, DirectoryFile, TierLine, TierState};
 use crate::storage::tier::Tier;
 use crate::storage::tiers::{FIRST_NAME, MissingTier, NEAR_NAME, Tiers};
 
@@ -46,7 +46,7 @@ impl Writer {
             }
         };
         if let Err(error) = access.check(&pool) {
-            let _ = self.storage.home().discard(&pool);
+            let _ = self.storage.directory().discard(&pool);
             self.forget_pool(&line.name);
             return Err(error.into());
         }
@@ -60,13 +60,13 @@ impl Writer {
             // After a device failure it is unknown whether a manifest names the tier.
             if !self.has_failed_device() && !pool.is_poisoned() {
                 // Report the first error.
-                let _ = self.storage.home().discard(&pool);
+                let _ = self.storage.directory().discard(&pool);
                 self.forget_pool(&line.name);
             }
             return Err(error.into());
         }
         let is_it = |tier: &&mut TierLine| tier.name == line.name;
-        self.note_in_home(|file| {
+        self.record_in_directory(|file| {
             if let Some(tier) = file.tiers.iter_mut().find(is_it) {
                 tier.state = TierState::There;
             }
@@ -81,8 +81,8 @@ impl Writer {
         path: &Path,
         access: Access,
     ) -> Result<(TierLine, PathBuf, PoolOptions), TierError> {
-        let mut home = self.storage.home();
-        let written = home.written(path).map_err(|source| TierError::Io {
+        let mut directory = self.storage.directory();
+        let written = directory.written(path).map_err(|source| TierError::Io {
             path: path.to_owned(),
             source,
         })?;
@@ -91,10 +91,16 @@ impl Writer {
             (line.name == name || line.path == written)
                 && tiers.iter().all(|tier| tier.name != line.name)
         };
-        let left: Vec<_> = home.file().tiers.iter().filter(is_left).cloned().collect();
+        let left: Vec<_> = directory
+            .file()
+            .tiers
+            .iter()
+            .filter(is_left)
+            .cloned()
+            .collect();
         for line in &left {
             if line.state == TierState::Adding {
-                let removed = home.remove_remains(line, &self.storage.options);
+                let removed = directory.remove_remains(line, &self.storage.options);
                 removed.map_err(StorageError::from)?;
             }
         }
@@ -105,13 +111,13 @@ impl Writer {
             access,
             path: written,
         };
-        let path = home.path_of(&line);
+        let path = directory.path_of(&line);
         let options = PoolOptions {
             capacity_bytes: None,
             id: Some(line.pool_id),
-            ..home.pool_options(&path, &self.storage.options)
+            ..directory.pool_options(&path, &self.storage.options)
         };
-        change(&mut home, |file| {
+        change(&mut directory, |file| {
             file.tiers.retain(|line| !left.contains(line));
             file.tiers.push(line.clone());
         })?;
@@ -120,12 +126,12 @@ impl Writer {
 
     /// Removes the name of a pool that was not made.
     fn forget_pool(&self, name: &str) {
-        self.note_in_home(|file| file.tiers.retain(|tier| tier.name != name));
+        self.record_in_directory(|file| file.tiers.retain(|tier| tier.name != name));
     }
 
     /// Changes the directory file. An error is only logged: the file is valid without the change, and the next open makes it.
-    fn note_in_home(&self, note: impl FnOnce(&mut DirectoryFile)) {
-        if let Err((path, error)) = self.storage.home().change(note) {
+    fn record_in_directory(&self, note: impl FnOnce(&mut DirectoryFile)) {
+        if let Err((path, error)) = self.storage.directory().change(note) {
             let path = path.display();
             tracing::warn!(%path, %error, "the directory file could not be brought up to date");
         }
@@ -147,7 +153,7 @@ impl Writer {
         };
         access.check(&tier.pool)?;
         tier.access = access;
-        change(&mut self.storage.home(), |file| {
+        change(&mut self.storage.directory(), |file| {
             if let Some(line) = file.tiers.iter_mut().find(|line| line.name == name) {
                 line.access = access;
             }
@@ -165,7 +171,7 @@ impl Writer {
         };
         let id = entry.id;
         self.move_away_from(id)?;
-        let is_used = |table: &&Arc<TableEntry>| self.lies_in(table, id) || is_home(table, id);
+        let is_used = |table: &&Arc<TableEntry>| self.lies_in(table, id) || is_placed_in(table, id);
         let users = self.published.manifest().tables.iter().filter(is_used);
         let mut users: Vec<_> = users.map(|table| table.spec.name.as_str()).collect();
         users.sort_unstable();
@@ -184,7 +190,7 @@ impl Writer {
         // Its own manifest still lists it as a tier: opened alone, it would be an older state.
         self.publish_tiers(next, was_there)?;
         let mark = self.published.manifest().lineage.last().copied();
-        self.note_in_home(|file| {
+        self.record_in_directory(|file| {
             file.lineage = mark;
             file.tiers.retain(|tier| tier.name != name);
         });
@@ -197,10 +203,10 @@ impl Writer {
         let tables = self.published.manifest().tables.clone();
         for entry in tables {
             if self.lies_in(&entry, id)
-                && !is_home(&entry, id)
+                && !is_placed_in(&entry, id)
                 && let Some(table) = self.catalog.table(&entry.spec.name)
             {
-                self.heal(&table)?;
+                self.make_missing_copies(&table)?;
             }
         }
         Ok(())
@@ -259,14 +265,14 @@ impl Writer {
 }
 
 /// Whether the table should have copies in a tier.
-fn is_home(table: &TableEntry, id: TierId) -> bool {
+fn is_placed_in(table: &TableEntry, id: TierId) -> bool {
     table.placement.everywhere().contains(&id)
 }
 
 fn change(
-    home: &mut MutexGuard<'_, Home>,
+    directory: &mut MutexGuard<'_, DatabaseDirectory>,
     change: impl FnOnce(&mut DirectoryFile),
 ) -> Result<(), TierError> {
-    let changed = home.change(change);
+    let changed = directory.change(change);
     changed.map_err(|(path, source)| TierError::Io { path, source })
 }

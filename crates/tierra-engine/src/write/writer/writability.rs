@@ -14,7 +14,7 @@ use super::state::Writer;
 use crate::error::{OpenError, StorageError};
 use crate::manifest::{Manifest, lineage_mark};
 use crate::spec::replicas::TierId;
-use crate::storage::directory::{DirectoryFile, State, TierState};
+use crate::storage::directory::{CreationState, DirectoryFile, TierState};
 use crate::storage::extent::ExtentCopy;
 use crate::storage::tiers::Tiers;
 
@@ -40,7 +40,7 @@ impl Writer {
         if self.storage.read_only().is_some() {
             return Ok(());
         }
-        let is_adopted = self.storage.home().file().former.is_some();
+        let is_adopted = self.storage.directory().file().former.is_some();
         let waits = unsettled.goes_on_without && !is_adopted;
         if !waits && let Err(error) = self.cut_logs() {
             // The first write tries again.
@@ -71,7 +71,7 @@ impl Writer {
             }
         }
         let is_published = !waits;
-        let told = self.tell_home(is_published);
+        let told = self.record_publication(is_published);
         match told {
             Err(source) if is_adopted => Err(OpenError::Adoption {
                 dir: self.storage.dir.clone(),
@@ -100,22 +100,22 @@ impl Writer {
     }
 
     /// Updates the directory file from the manifest: the newest mark, and the tiers.
-    fn tell_home(&self, is_published: bool) -> Result<(), StorageError> {
+    fn record_publication(&self, is_published: bool) -> Result<(), StorageError> {
         let manifest = self.published.manifest();
-        let mut home = self.storage.home();
+        let mut directory = self.storage.directory();
         let is_known = |name: &str| manifest.tiers.iter().any(|tier| tier.name == name);
-        for tier in &home.file().tiers {
+        for tier in &directory.file().tiers {
             // A pool left by an interrupted addition is removed; one that is not certain to be that stays.
             if tier.state == TierState::Adding
                 && !is_known(&tier.name)
-                && let Err(error) = home.remove_remains(tier, &self.storage.options)
+                && let Err(error) = directory.remove_remains(tier, &self.storage.options)
             {
                 tracing::warn!(tier = tier.name, %error, "its pool was left by an addition that was interrupted");
             }
         }
         let next = |file: &mut DirectoryFile| {
             file.lineage = manifest.lineage.last().copied();
-            file.state = State::Ready;
+            file.state = CreationState::Ready;
             file.tiers.retain(|tier| is_known(&tier.name));
             let adding = |tier: &TierState| *tier == TierState::Adding;
             for tier in &mut file.tiers {
@@ -127,13 +127,13 @@ impl Writer {
                 file.former = None;
             }
         };
-        let mut expected = home.file().clone();
+        let mut expected = directory.file().clone();
         next(&mut expected);
-        if expected == *home.file() {
-            home.restore_both_files();
+        if expected == *directory.file() {
+            directory.restore_both_files();
             return Ok(());
         }
-        let changed = home.change(next);
+        let changed = directory.change(next);
         changed.map_err(|(path, source)| StorageError::Directory { path, source })
     }
 
@@ -157,7 +157,7 @@ impl Writer {
         self.storage.is_settled.store(true, Ordering::Release);
         for table in self.catalog.tables() {
             // Work that was waiting for this.
-            table.ask_to_heal();
+            table.ask_for_missing_copies();
             table.ask_for_indexes();
             table.ask_for_index_copies();
         }
@@ -178,11 +178,11 @@ impl Writer {
     /// Writes the newest mark into the directory file, unless it is there.
     pub(super) fn note_lineage(&self) -> Result<(), StorageError> {
         let mark = self.published.manifest().lineage.last().copied();
-        let mut home = self.storage.home();
-        if home.file().lineage == mark {
+        let mut directory = self.storage.directory();
+        if directory.file().lineage == mark {
             return Ok(());
         }
-        let changed = home.change(|file| file.lineage = mark);
+        let changed = directory.change(|file| file.lineage = mark);
         changed.map_err(|(path, source)| StorageError::Directory { path, source })
     }
 }

@@ -28,7 +28,7 @@ use queries::Measured;
 
 /// The arguments of `tierra demo`.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DemoArguments {
     /// Scale factor of the Star Schema Benchmark: 1 is 6,000,000 rows of lineorder
     #[arg(long, value_name = "N", default_value = "0.1")]
     scale: Scale,
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command.
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
+pub(crate) async fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
     let start = Instant::now();
     let interrupt = Interrupt::watch()?;
     let data = DemoData::of(arguments.scale);

@@ -28,7 +28,7 @@ const VARIABLE: &str = "TIERRA_LOG";
 
 /// What is logged, and how.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct LogArguments {
     /// What to log: off, error, warn, info, debug or trace; or parts with a level of their own, such as
     /// `warn,tierra_engine=debug` [default: $TIERRA_LOG, else warn]
     #[arg(long, value_name = "LEVEL|FILTER", global = true, help_heading = "Log")]
@@ -59,7 +59,7 @@ enum Format {
 ///
 /// # Errors
 /// The error in the environment's filter.
-pub(crate) fn listen(arguments: Arguments) -> Result<(), String> {
+pub(crate) fn listen(arguments: LogArguments) -> Result<(), String> {
     let filter = match (arguments.log, std::env::var(VARIABLE)) {
         (Some(filter), _) => filter,
         (None, Ok(text)) if !text.is_empty() => {

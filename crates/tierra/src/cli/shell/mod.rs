@@ -31,7 +31,7 @@ use dot::Dot;
 
 /// The arguments of `tierra sql`.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ShellArguments {
     /// Database directory; by default a temporary database that is removed at the end
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command.
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
+pub(crate) async fn run(arguments: &ShellArguments) -> Result<(), CommandError> {
     // The script is read before anything is opened: a missing script must not leave a new database.
     let script = script(arguments)?;
     let mut temporary = None;
@@ -92,7 +92,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CommandError> {
 }
 
 /// The script to run and its name in errors; `None` for an interactive shell.
-fn script(arguments: &Arguments) -> Result<Option<(String, String)>, CommandError> {
+fn script(arguments: &ShellArguments) -> Result<Option<(String, String)>, CommandError> {
     let standard_input = || -> Result<Option<(String, String)>, CommandError> {
         let mut text = String::new();
         stdin()

@@ -227,8 +227,8 @@ impl KeyRun {
     }
 
     /// Whether all its leaves match their checksums.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.pages.are_whole(self.directory())
+    pub(crate) fn matches_checksums(&self) -> bool {
+        self.pages.all_match(self.directory())
     }
 
     /// Finds a row for each of `normalized_keys` without one in `rows`. `lookups` counts those that find one; the others continue

@@ -133,7 +133,7 @@ fn keys_of_every_kind_are_found() {
 }
 
 #[test]
-fn equal_images_are_all_found_even_in_several_leaves() {
+fn equal_keys_are_all_found_even_in_several_leaves() {
     let mut entries: Vec<Entry> = (0..20_000).map(|row| (5 + row / 9_000 * 3, row)).collect();
     entries.extend((0..50_000).map(|row| (1000, 20_000 + row)));
     entries.push((1001, 3));
@@ -196,7 +196,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_images_are_found(
+    fn any_keys_are_found(
         normalized_keys in prop::collection::vec((any::<u64>(), 0..64_u32), 1..3_000),
         strangers in prop::collection::vec((any::<u64>(), 0..64_u32), 0..200),
     ) {
