@@ -128,7 +128,7 @@ mod tests {
         let wide = [i64::MIN, -1, 0, 7, i64::MAX];
         let summary = |integers: Integers| integers.summary(Kernels::best());
         assert_eq!(summary(Integers::Narrow(&narrow)).min, 0);
-        assert_eq!(summary(Integers::Narrow(&narrow)).max, u32::MAX.into());
+        assert_eq!(summary(Integers::Narrow(&narrow)).max, u64::from(u32::MAX));
         assert_eq!(summary(Integers::Wide(&wide)).max, u64::MAX);
         let mut widths = [0; 3];
         let base = ordinal::of_i32(-1);

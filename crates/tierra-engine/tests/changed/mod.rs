@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringViewArray};
-use arrow::datatypes::{Int32Type, Int64Type, UInt64Type};
+use arrow::datatypes::{Int64Type, UInt64Type};
 use tierra_column::{Encoding, Filter, LogicalType, Value, ordinal};
 use tierra_engine::{
     Change, ColumnSpec, CommitError, Database, IndexKind, IndexUse, RowId, ScanSpec, Snapshot,
