@@ -208,8 +208,8 @@ mod tests {
             let runs = Runs::new(&bytes, bytes.len() - PAD_BYTES, 20, 3).unwrap();
             let mut codes = [0; 20];
             runs.unpack(Kernels::best(), &mut codes);
-            for row in 0..20 {
-                assert!((5..8).contains(&codes[row]) && (5..8).contains(&runs.code(row)));
+            for (row, code) in codes.iter().enumerate() {
+                assert!((5..8).contains(code) && (5..8).contains(&runs.code(row)));
             }
             let rows = runs.expand(Kernels::best(), &Mask::first(3));
             assert_eq!(rows, Mask::first(20));

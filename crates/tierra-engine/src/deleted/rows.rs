@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn rows_are_those_of_the_bitmap_and_pages_are_shared() {
-        let some: RoaringBitmap = (0..300_000).step_by(7).chain([1 << 20 - 1]).collect();
+        let some: RoaringBitmap = (0..300_000).step_by(7).chain([(1 << 20) - 1]).collect();
         let first = DeletedRows::of(&some);
         let more: RoaringBitmap = [1, 2, 500_000].into_iter().collect();
         let second = first.with(&more).unwrap();

@@ -276,7 +276,7 @@ fn what_is_unknown_is_refused_by_name() {
             refused(&chunk, 7, 2),
             "2 replicas of a chunk of column \"cölumn 1\"",
         ),
-        (refused(&chunk, 8, 6), "encoding 6 in column \"cölumn 1\""),
+        (refused(&chunk, 8, 99), "encoding 99 in column \"cölumn 1\""),
         (
             refused(&chunk, 4, 3),
             "was written as BIGINT before the column became INTEGER",

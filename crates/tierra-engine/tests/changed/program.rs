@@ -10,6 +10,9 @@ use tierra_memory::simulation::{Image, Recorder, Trace};
 
 use super::{Model, batch, change, check, spec};
 
+/// A table, the keys that go, and the rows that come.
+pub(crate) type TableChange<'a> = (&'a str, &'a [i64], &'a [(i64, i64)]);
+
 /// What tables hold, by name.
 pub(crate) type State = BTreeMap<String, Model>;
 
@@ -100,7 +103,7 @@ impl Program {
     }
 
     /// One commit: in each table rows of some keys go, and others come.
-    pub(crate) fn commit(&mut self, changes: &[(&str, &[i64], &[(i64, i64)])]) {
+    pub(crate) fn commit(&mut self, changes: &[TableChange<'_>]) {
         loop {
             let made = changes.iter().map(|(name, deleted, appended)| {
                 change(&self.table(name).snapshot(), deleted, appended)

@@ -14,6 +14,9 @@ use tierra_engine::{
 use crate::changed::{Model, Random, batch, change, check, commit, ids, spec};
 use crate::support::options;
 
+/// A table, the keys that go, and the rows that come.
+type TableChange<'a> = (&'a str, Vec<i64>, Vec<(i64, i64)>);
+
 /// Tables, their models, and rows and keys that are gone.
 struct World {
     /// `None` only between closing and opening.
@@ -72,7 +75,7 @@ impl World {
     }
 
     /// Commits changes of tables, and notes them.
-    fn commit(&mut self, changes: &[(&str, Vec<i64>, Vec<(i64, i64)>)]) {
+    fn commit(&mut self, changes: &[TableChange<'_>]) {
         let rows: Vec<RowIds> = loop {
             let made = changes.iter().map(|(name, deleted, appended)| {
                 change(&self.table(name).snapshot(), deleted, appended)

@@ -162,7 +162,7 @@ impl CompactStep {
                 let segment = u32::try_from(RowId::from_number(row).segment());
                 segment.is_ok_and(|segment| self.moves(segment))
             };
-            let built = || merge_without(runs, entries, &goes, storage.closing());
+            let built = || merge_without(runs, entries, goes, storage.closing());
             storage.read_validated(built)?.map_err(|error| match error {
                 MergeError::Damaged(run, error) => RunError::Damaged(run, error),
                 MergeError::Interrupted => StorageError::Closed.into(),
