@@ -156,11 +156,17 @@ impl PreparedPlan {
     ) -> Result<Self, SqlError> {
         let plan = Arc::unwrap_or_clone(prepare.input);
         // The rules know, for example, the type of a column that a parameter is assigned to.
-        let mut found = rules::settle(plan.clone(), config)?.get_parameter_fields()?;
+        let mut settled = rules::settle(plan.clone(), config)?.get_parameter_fields()?;
+        let mut known = plan.get_parameter_fields()?;
+        // Of a statement that declares no types DataFusion lists those that it knows, without the gaps between them.
+        let are_declared = prepare.fields.len() > known.values().flatten().count();
         let count = written.max(prepare.fields.len());
         let parameters = (1..=count).map(|number| {
-            let found = found.remove(&format!("${number}")).flatten();
-            found.or_else(|| prepare.fields.get(number - 1).cloned())
+            let name = format!("${number}");
+            let found = settled.remove(&name).flatten();
+            let found = found.or_else(|| known.remove(&name).flatten());
+            let declared = prepare.fields.get(number - 1).filter(|_| are_declared);
+            found.or_else(|| declared.cloned())
         });
         Ok(Self {
             parameters: parameters.collect(),
