@@ -165,7 +165,8 @@ impl FileReads {
     fn wait_for(&mut self, slot: usize) -> io::Result<()> {
         loop {
             self.take_completions();
-            if self.slots[slot].result.is_some() {
+            // One that was given up is free as soon as it is over.
+            if self.slots[slot].result.is_some() || self.slots[slot].read.is_none() {
                 return Ok(());
             }
             match self.ring.submit_and_wait(1) {
