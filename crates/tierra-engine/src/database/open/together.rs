@@ -2,7 +2,7 @@
 //!
 //! A commit is complete if each table that its records name has the record with that number in its log, or has none of that number
 //! because the log was given up since. If the process ended in between, some logs end with a record whose fellows are missing:
-//! nobody was told of that commit, and those logs end before it.
+//! that commit was never acknowledged, and those logs end before it.
 //!
 //! Invariant: the logs are cut before any of them is given up (`Writer::cut_logs`), so that an incomplete commit never seems
 //! complete later.

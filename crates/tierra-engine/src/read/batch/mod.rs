@@ -5,17 +5,17 @@
 //!              ▲ window of pieces just read ▲
 //! query A      took 7 8 9 10, begins 11         reads its blocks, unpacks whole columns, leaves both in the window
 //! query B      took 7 8, takes 9, then 10       finds lines in the cache, and columns unpacked
-//! query C      joined at 9; takes 9 .. last, then 0 .. 8 with whoever else misses them, or alone
+//! query C      joined at 9; takes 9 .. last, then 0 .. 8 with others that miss them, or alone
 //! ```
 //! A query takes pieces from the window that others have read, oldest first. Only if there is none does it begin another: the next
 //! that it still needs behind the piece that was begun last, going round at the end. So all members read about the same place,
 //! and each sees every piece of its snapshot once.
 //!
-//! **Nobody waits for anybody.** A member that falls behind loses pieces of the window, which has a size, and reads them itself
+//! **No member waits for another.** A member that falls behind loses pieces of the window, which has a size, and reads them itself
 //! later. A member that is ahead is told so ([`Taken::is_ahead`]), and lets other tasks run first. A query that is cancelled,
 //! fails or stops for memory just leaves; the pieces that it was reading are read by others.
 //!
-//! **What is shared:** the bytes of each block, which are fetched by whoever reads it first and lie in the cache for those that
+//! **What is shared:** the bytes of each block, which are fetched by the member that reads it first and lie in the cache for those that
 //! follow within the window, and the columns of a piece, unpacked, for queries that take all of its rows. Queries with conditions
 //! test and unpack packed blocks themselves, each by its own conditions: blocks that its minima and maxima exclude it does not
 //! read. The tail, which lies in near memory unpacked, is read by everybody for itself.
@@ -23,7 +23,7 @@
 //! Snapshots differ, segments do not: a piece is named by its segment's number and its first block, and a segment's rows never change.
 //! A member takes only pieces of segments that its own snapshot has.
 //!
-//! Invariant: a member takes each piece of its snapshot once, whoever reads it; values reach others only after the read was validated.
+//! Invariant: a member takes each piece of its snapshot once, whichever member reads it; values reach others only after the read was validated.
 
 mod pass;
 mod piece;

@@ -244,7 +244,7 @@ impl TailLog {
         self.end
     }
 
-    /// Durably removes the last record, which nobody was told of: the log ends at `before` again.
+    /// Durably removes the last record, which was never acknowledged: the log ends at `before` again.
     pub(crate) fn take_back(
         &mut self,
         method: &Method,
