@@ -11,8 +11,8 @@ use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, Strin
 use arrow::datatypes::{Int64Type, UInt64Type};
 use tierra_column::{Encoding, Filter, LogicalType, Value, ordinal};
 use tierra_engine::{
-    Change, ColumnSpec, CommitError, Database, IndexKind, IndexUse, RowId, ScanSpec, Snapshot,
-    Table, TableSpec,
+    Change, ColumnSpec, CommitError, Database, IndexKind, IndexUse, RowId, ScanError, ScanSpec,
+    Snapshot, Table, TableSpec,
 };
 use tierra_interleave::{Lookups, Scheduling};
 
@@ -70,6 +70,16 @@ pub(crate) fn scan(
     filters: &[(usize, Filter)],
     index_use: Option<IndexUse>,
 ) -> Vec<RecordBatch> {
+    scanned(snapshot, projection, filters, index_use).unwrap()
+}
+
+/// [`scan`] of a database that may be damaged.
+pub(crate) fn scanned(
+    snapshot: &Snapshot,
+    projection: &[usize],
+    filters: &[(usize, Filter)],
+    index_use: Option<IndexUse>,
+) -> Result<Vec<RecordBatch>, ScanError> {
     let spec = ScanSpec {
         projection: projection.to_vec(),
         filters: filters.to_vec(),
@@ -82,10 +92,10 @@ pub(crate) fn scan(
     };
     let mut cursor = scan.cursor();
     let mut batches = Vec::new();
-    while let Some(batch) = cursor.next(&[], 0).unwrap() {
+    while let Some(batch) = cursor.next(&[], 0)? {
         batches.push(batch);
     }
-    batches
+    Ok(batches)
 }
 
 /// The row id of each key.
