@@ -283,11 +283,42 @@ fn series(way: Way, memory: &str) -> String {
     format!("{}, {memory}", way.name())
 }
 
-/// Lines of a search that miss: the last halvings are within a line, and of the lines, the upper levels are cached, as many as fit.
+/// Lines of a search in so many bytes that miss in the modelled cache.
+///
+/// Level `l` of a search is one of `2^l` lines, each as likely as the others; the halvings within a line are of a line that the
+/// search has read already. The cache keeps the lines used last, so that lines of low levels, most of which are not used
+/// again, push lines of upper levels out. A line stays for as many searches as bring the cache's number of other lines (Che, Tung
+/// and Wang, *Hierarchical Web Caching Systems*, 2002).
 fn misses(bytes: usize) -> f64 {
-    (bytes as f64 / FarMemory::OPTANE.cache_bytes as f64)
-        .log2()
-        .max(0.0)
+    misses_of_levels(
+        (bytes as f64 / LINE_BYTES).log2() as u32,
+        FarMemory::OPTANE.cache_bytes as f64 / LINE_BYTES,
+    )
+}
+
+fn misses_of_levels(levels: u32, cached_lines: f64) -> f64 {
+    let lines_of = |level: u32| 2_f64.powi(level as i32);
+    // A line of this level has not been read by any of so many searches.
+    let is_missed = |level, searches: f64| (-searches / lines_of(level)).exp();
+    let brought = |searches| -> f64 {
+        let of_level = |level| lines_of(level) * (1.0 - is_missed(level, searches));
+        (0..levels).map(of_level).sum()
+    };
+    let (mut fewest, mut most) = (0.0, cached_lines);
+    if brought(f64::MAX) <= cached_lines {
+        return 0.0;
+    }
+    while brought(most) < cached_lines {
+        most *= 2.0;
+    }
+    for _ in 0..64 {
+        let middle = (fewest + most) / 2.0;
+        match brought(middle) < cached_lines {
+            true => fewest = middle,
+            false => most = middle,
+        }
+    }
+    (0..levels).map(|level| is_missed(level, most)).sum()
 }
 
 /// The measured searches a second of those threads with the share of so many cores.
@@ -485,6 +516,38 @@ mod tests {
         };
         assert_eq!(near.far(), None);
         assert_eq!(Setting::all(1).len(), 9);
+    }
+
+    /// Beside a cache that keeps the lines used last: 4,096 of 65,536 lines, 16 levels.
+    #[test]
+    fn misses_are_those_of_a_cache_of_the_lines_used_last() {
+        let (levels, cached) = (16_u32, 4_096);
+        let mut random = Random::new(7);
+        let mut used_at = std::collections::HashMap::new();
+        let mut by_use = std::collections::BTreeMap::new();
+        let (mut clock, mut missed) = (0_u64, 0);
+        let searches = 20_000;
+        for search in 0..2 * searches {
+            let place = random.below(1 << levels);
+            for level in 0..levels {
+                let line = (level, place >> (levels - level));
+                clock += 1;
+                by_use.insert(clock, line);
+                match used_at.insert(line, clock) {
+                    Some(before) => drop(by_use.remove(&before)),
+                    None if search >= searches => missed += 1,
+                    None => {}
+                }
+                if by_use.len() > cached {
+                    let (_, oldest) = by_use.pop_first().unwrap();
+                    used_at.remove(&oldest);
+                }
+            }
+        }
+        let counted = f64::from(missed) / f64::from(searches);
+        let modelled = misses_of_levels(levels, cached as f64);
+        assert!((modelled / counted - 1.0).abs() < 0.02, "{modelled} {counted}");
+        assert_eq!(misses_of_levels(10, cached as f64), 0.0);
     }
 
     #[test]
