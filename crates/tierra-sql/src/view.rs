@@ -51,7 +51,7 @@ impl View {
     }
 
     /// Lets go of the snapshots: those of tables that no operator reads would keep space that these tables no longer need.
-    /// Whoever asks for one again gets a later one.
+    /// Asking for one again gives a later one.
     pub(crate) fn forget(&self) {
         self.lock().clear();
     }

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         primary_key: vec![],
     })?;
 
-    // Nobody sees a row before `finish`; a loader that is dropped leaves nothing behind.
+    // No row is seen before `finish`; a loader that is dropped leaves nothing behind.
     let mut loader = table.loader();
     for batch in rows.generate(Part::WHOLE, 65_536) {
         loader.push(batch)?;

@@ -160,7 +160,7 @@ impl Options {
         )
     }
 
-    /// Opens the database in `dir`, or shares it with whoever has it open in this process.
+    /// Opens the database in `dir`, or shares it if this process has it open.
     ///
     /// # Errors
     /// Those of [`Options::open`], and [`Error::Shared`] if it is open with another value of an option that is set here.
@@ -263,7 +263,7 @@ impl Database {
         Options::new().open(dir)
     }
 
-    /// Opens the database in `dir` with default options, or shares it with whoever has it open in this process: each has its own
+    /// Opens the database in `dir` with default options, or shares it if this process has it open: each has its own
     /// settings and prepared statements. It is closed when the last one is dropped.
     ///
     /// # Errors
@@ -386,7 +386,7 @@ impl Drop for Database {
             return;
         };
         if self.engine.is_forked() {
-            // Its threads are the parent's: nobody ends them here.
+            // Its threads are the parent's: they are not ended here.
             std::mem::forget(runtime);
         } else if Handle::try_current().is_ok() {
             // Async code must not block on a runtime's threads.

@@ -1,4 +1,4 @@
-//! The promise of `tierra demo`: every answer right, both tiers in use, nobody else's files touched.
+//! The promise of `tierra demo`: every answer right, both tiers in use, no other files touched.
 #![cfg(feature = "cli")]
 
 mod binary;

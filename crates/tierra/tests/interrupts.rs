@@ -67,7 +67,7 @@ fn a_query_and_an_insert_stop_and_leave_nothing() {
     binary::tierra(["sql", "--create", "--db", &dir, "-c", create]).well();
     let query = format!("SELECT count(*) FROM ({ENDLESS} WHERE a.value + b.value = 0)");
     let insert = format!("INSERT INTO t {ENDLESS}");
-    // One thread is enough to keep whoever waits for the rows from hearing of it.
+    // One thread is enough to keep the thread that waits for the rows from hearing of it.
     for (sql, threads) in [(&query, "2"), (&query, "1"), (&insert, "2")] {
         let child = start(&["sql", "--db", &dir, "--threads", threads, "-c", sql]);
         thread::sleep(Duration::from_secs(1));

@@ -31,7 +31,7 @@ fn openers_share_and_the_last_one_closes() {
     assert!(other.to_string().contains("another near_memory"), "{other}");
     drop(first);
     drop(second);
-    // Closed: whoever opens it now has it alone.
+    // Closed: who opens it now has it alone.
     let again = Options::new()
         .near_memory_bytes(1 << 20)
         .open(&dir)
@@ -47,7 +47,7 @@ fn openers_share_and_the_last_one_closes() {
     drop(again);
 }
 
-/// Rows that are not read to their end keep a database open. Whoever opens it meanwhile shares it, or waits for its end.
+/// Rows that are not read to their end keep a database open. An open meanwhile shares it, or waits for their end.
 #[test]
 fn rows_outlive_their_opener() {
     let scratch = tempfile::tempdir().unwrap();

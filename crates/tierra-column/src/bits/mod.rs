@@ -15,7 +15,7 @@
 //!
 //! [`Kernels`] is how everyone else computes on codes. Each kernel is written once, in
 //! `arch/generic`, over the verbs of the `Vector` trait; `arch/scalar` and, in `arch/x86_64`,
-//! `sse42`, `avx2` and `avx512` implement the verbs. The fastest level is detected once ([`Level::detect`]); whoever wants
+//! `sse42`, `avx2` and `avx512` implement the verbs. The fastest level is detected once ([`Level::detect`]); who wants
 //! another makes [`Kernels::at`] it.
 //!
 //! ```

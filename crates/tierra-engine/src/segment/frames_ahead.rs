@@ -1,6 +1,6 @@
 //! Frames that are being read from files before a scan comes to them, several at a time.
 //!
-//! Invariant: what arrives here was not checked yet. A frame that nobody comes for is forgotten.
+//! Invariant: what arrives here was not checked yet. A frame that no reader comes for is forgotten.
 
 use std::io;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! A transaction's changes to one table before they are committed.
 //!
-//! They are applied to a version of the table that nobody else sees: its deletions and its tail have them on top, so that scans,
+//! They are applied to a version of the table that no other session sees: its deletions and its tail have them on top, so that scans,
 //! lookups and counts of [`Pending::snapshot`] need to know nothing of transactions. Rows that were appended here have numbers
 //! after those of the tail, which mean nothing elsewhere.
 //!

@@ -147,7 +147,7 @@ fn a_tier_that_is_behind_is_not_taken_for_the_newest() {
     }
 }
 
-/// The newest tier is lost for good: what is left is gone on from if it is said so.
+/// The newest tier is lost: what is left is gone on from if it is said so.
 #[test]
 fn an_old_state_is_gone_on_from_if_it_is_adopted() {
     let place = Place::new();

@@ -263,7 +263,7 @@ fn only_a_chunk_without_a_readable_header_is_lost() {
     assert_eq!(support::sorted(&found), expected);
 }
 
-/// Bytes that nobody reads, damaged in all copies: they are zero again, and nothing was lost.
+/// Bytes that are never read, damaged in all copies: they are zero again, and nothing was lost.
 #[test]
 fn damaged_padding_is_rewritten() {
     let place = Place::new();

@@ -143,7 +143,7 @@ fn copies_move_while_the_table_is_used() {
         assert_eq!(table.replicas(), replicas);
         count = fill(&table, count);
         check(&database, count);
-        // Copies that are read still are kept until nobody does.
+        // Copies that are read still are kept until they are not.
         let columns: Vec<usize> = (0..10).collect();
         let (seen, _) = support::scan(&before, &columns, &[]);
         assert_eq!(sorted(&seen), rows(0..seen_before));

@@ -110,7 +110,7 @@ impl Unfilled {
 
     /// All of it.
     pub(super) fn memory(&mut self) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: the memory was allocated with this size, and is nobody else's. Uninitialised bytes may be uninitialised.
+        // SAFETY: the memory was allocated with this size, and is this value's alone. Uninitialised bytes may be uninitialised.
         unsafe {
             std::slice::from_raw_parts_mut(self.0.start.as_ptr().cast(), self.0.layout.size())
         }

@@ -199,7 +199,7 @@ impl Drop for FileReads {
     fn drop(&mut self) {
         for number in 0..self.slots.len() {
             if self.slots[number].read.is_some() && self.wait_for(number).is_err() {
-                // Nobody knows whether the kernel still writes to it.
+                // The kernel may still write to it.
                 let read = self.slots[number].read.take();
                 let _never_freed = ManuallyDrop::new(read);
             }

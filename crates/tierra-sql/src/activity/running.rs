@@ -1,6 +1,6 @@
 //! A statement while it runs, and how it is cancelled.
 //!
-//! Whoever waits for the statement polls it through [`cancellable`], later through its rows. Both look at the flag before
+//! A caller that waits for the statement polls it through [`cancellable`], later through its rows. Both look at the flag before
 //! they go on; cancelling sets the flag and wakes them. The statement's work is then dropped, which stops it.
 
 use std::fmt;

@@ -5,7 +5,7 @@
 //! each change     --> kept in memory, by table; the view shows it, to this session alone
 //! COMMIT          --> one commit of all tables, unless another session changed one of the rows first
 //! ```
-//! Invariant: until COMMIT nobody else sees anything of it, and after a failed statement nothing runs in it.
+//! Invariant: until COMMIT no other session sees anything of it, and after a failed statement nothing runs in it.
 
 use std::sync::Arc;
 

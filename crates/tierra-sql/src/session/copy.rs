@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_may_not_be_on_disk_take_nobodys_place() {
+    fn rows_that_may_not_be_on_disk_take_no_other_rows_place() {
         let (dir, target) = scratch();
         let (_file, unfinished) = Unfinished::create(&target, fs::metadata(&target).ok()).unwrap();
         // A pipe cannot be made durable: that is an error.

@@ -1,4 +1,4 @@
-//! SSB and TPC-H: every query's answer is DataFusion's own on the same Parquet files, row for row, whoever
+//! SSB and TPC-H: every query's answer is DataFusion's own on the same Parquet files, row for row, whichever
 //! executes the joins.
 
 use std::fs::File;

@@ -139,7 +139,7 @@ async fn a_copy_takes_the_place_of_a_file_and_nothing_else_of_it() {
         assert_eq!(fs::read_to_string(dir.join(file)).unwrap(), "a\n1\n");
     }
 
-    // A program that runs is nobody's to write to, whoever asks.
+    // A program that runs cannot be written to, not even by root.
     let program = dir.join("program");
     fs::copy("/bin/sh", &program).unwrap();
     let there = fs::read(&program).unwrap();

@@ -137,7 +137,7 @@ async fn top_k_reads_other_columns_of_the_rows_that_are_left() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn less_is_decoded() {
     let twins = twins().await;
-    // Ascending: no row lets the scan skip those behind it. One thread: nobody else runs ahead.
+    // Ascending: no row lets the scan skip those behind it. One thread: no other runs ahead.
     twins.tierra.sql("SET tierra.threads = 1").await.unwrap();
     let sql = "SELECT * FROM items ORDER BY id DESC LIMIT 5";
     let mut decoded = Vec::new();

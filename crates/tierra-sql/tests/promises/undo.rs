@@ -1,4 +1,4 @@
-//! A statement that does not end changes nothing: neither when it fails nor when nobody waits for it.
+//! A statement that does not end changes nothing: neither when it fails nor when its caller stops waiting.
 
 use std::sync::Arc;
 use std::time::Duration;

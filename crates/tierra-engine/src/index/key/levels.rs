@@ -2,7 +2,7 @@
 //! that holds them with a version's runs.
 //!
 //! Invariant: levels are immutable and shared between versions. Levels of similar size are merged, so a lookup probes
-//! logarithmically many. Levels and runs of a cell together have every row of its version, and deleted rows beside them: whoever
+//! logarithmically many. Levels and runs of a cell together have every row of its version, and deleted rows beside them: who
 //! finds a row by its key asks the version whether it is deleted.
 
 use std::sync::{Arc, OnceLock};

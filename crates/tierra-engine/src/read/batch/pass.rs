@@ -85,9 +85,9 @@ pub(super) struct Joined {
 pub(crate) struct Taken {
     /// The piece, as the member's snapshot numbers it.
     pub(crate) number: usize,
-    /// Pieces that are taken with it, because nobody else is there.
+    /// Pieces that are taken with it, because no other member is there.
     pub(crate) more: Range<usize>,
-    /// `None` if nobody else needs the piece.
+    /// `None` if no other member needs the piece.
     pub(crate) share: Option<Share>,
     /// Whether others at work have many pieces to take that this member has taken: they should run first.
     pub(crate) is_ahead: bool,
@@ -292,7 +292,7 @@ impl Pass {
             state.members.push(None);
             state.members.len() - 1
         });
-        assert!(at < QUERIES_MOST, "a full batch takes nobody");
+        assert!(at < QUERIES_MOST, "a full batch takes no more");
         let is_at_work = !wait.is_zero();
         state.members[at] = Some(Needs::new(pieces, columns, is_at_work));
         if is_at_work {
@@ -389,7 +389,7 @@ impl Pass {
                 is_ahead: state.is_ahead(at),
             });
         }
-        // What nobody is reading; at the end what somebody is: nobody waits.
+        // What is not being read; at the end what is: no member waits.
         let is_read = |number: &usize| {
             let place = needs.pieces.place(*number);
             let mut window = state.window.iter();

@@ -66,7 +66,7 @@ pub struct Scan {
 #[derive(Debug)]
 pub(super) struct TakenMorsel {
     pub(super) morsel: Morsel,
-    /// Morsels that were taken with it, because nobody shares them.
+    /// Morsels that were taken with it, because no other scan shares them.
     pub(super) more: Range<usize>,
     /// What others of the batch read of it, or may read.
     pub(super) share: Option<Share>,

@@ -173,7 +173,7 @@ fn a_database_is_freed_later_and_the_others_stay() {
     let before = (objects(&keyspace), keyspace.used_bytes());
     keyspace.db(0).clear_deferred();
     assert_eq!((keyspace.len_of(0), keyspace.len_of(1)), (0, 20_050));
-    assert!(objects(&keyspace) > before.0 * 3 / 4, "they go by and by");
+    assert!(objects(&keyspace) > before.0 * 3 / 4, "they go in steps");
     // What is made meanwhile stays.
     let again = Key::new(b"again");
     assert_eq!(
