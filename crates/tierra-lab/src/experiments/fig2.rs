@@ -546,7 +546,10 @@ mod tests {
         }
         let counted = f64::from(missed) / f64::from(searches);
         let modelled = misses_of_levels(levels, cached as f64);
-        assert!((modelled / counted - 1.0).abs() < 0.02, "{modelled} {counted}");
+        assert!(
+            (modelled / counted - 1.0).abs() < 0.02,
+            "{modelled} {counted}"
+        );
         assert_eq!(misses_of_levels(10, cached as f64), 0.0);
     }
 

@@ -74,7 +74,9 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         #[cfg(feature = "sql")]
         &sums::Sums,
         #[cfg(feature = "sql")]
-        &access::AccessModes,
+        &access::AccessModes::TPCH,
+        &access::AccessModes::TPCH_10,
+        &access::AccessModes::SSB,
         #[cfg(feature = "sql")]
         &cocktail::Cocktail,
         #[cfg(feature = "sql")]

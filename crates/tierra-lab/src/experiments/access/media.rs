@@ -13,7 +13,7 @@ use super::modes::{AUTO, IN_MEMORY, Mode, ON_DISK};
 use crate::contender::Tierra;
 use crate::dataset::TableFile;
 use crate::error::{At, Context, LabError};
-use crate::lab::{Lab, THREADS};
+use crate::lab::Lab;
 
 /// Bytes of the frames.
 pub(super) const FRAME_BYTES: u64 = 64 << 20;
@@ -59,10 +59,7 @@ impl Medium {
 
     /// Those of them that `auto` chooses from, as a scan reads by default.
     pub(super) fn fixed(self) -> impl Iterator<Item = Mode> {
-        let of_default = |mode: &&Mode| {
-            let plain = mode.lines == 0 && mode.helper_blocks == 0 && mode.threads == THREADS;
-            plain && **mode != AUTO
-        };
+        let of_default = |mode: &&Mode| mode.is_plain() && **mode != AUTO;
         self.modes().iter().filter(of_default).copied()
     }
 

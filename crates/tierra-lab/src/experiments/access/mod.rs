@@ -1,6 +1,6 @@
 //! Access modes: what does it take to read a database in place, and what in frames that are filled from a mapping or a file?
 //!
-//! All 22 queries of TPC-H on data of which nothing is copied near. Frames are empty when a query begins, as in the paper, whose
+//! All queries of TPC-H and of SSB on data of which nothing is copied near. Frames are empty when a query begins, as in the paper, whose
 //! systems start cold. Each mode answers on a file in memory, as near memory is and while Optane is emulated with all of its
 //! bandwidth, and on a file of the disk, whose pages the page cache has or has not. The processor's time is that of the whole
 //! process, which does nothing else.
@@ -8,21 +8,21 @@
 //! Source: Mustafa et al., SAMOS 2016, figures 4 to 6: PostgreSQL reading a disk, persistent memory through a file system, by a
 //! copy from a mapping (SE1), and in place (SE2).
 
+mod benchmark;
 mod media;
 mod modes;
 
 use std::time::Instant;
 
-use tierra_data::{Part, Scale, Source, tpch};
+use tierra_data::Scale;
 use tierra_memory::measure::CpuTime;
 
+use self::benchmark::Benchmark;
 use self::media::{FRAME_BYTES, Medium, Stores};
 use self::modes::{AHEAD, ALONE, AUTO, BUFFERED, HELPED, IN_PLACE, MAPPED, Mode};
 use super::{Experiment, Measured};
 use crate::answer::{Answer, Reference, Tolerance};
 use crate::bar::Bar;
-
-use crate::dataset::write_parquet;
 use crate::error::{Context, LabError};
 use crate::lab::Lab;
 use crate::peers::datafusion::InMemory;
@@ -33,8 +33,6 @@ use crate::stats::geometric_mean;
 use crate::turns::turns;
 use crate::view::{Unit, View};
 
-/// Rows generated at a time.
-const BATCH_ROWS: usize = 65_536;
 /// Queries whose time in the kernel the paper found to fall.
 const FEWER_SYSTEM_CALLS: [&str; 13] = [
     "q2", "q3", "q4", "q5", "q6", "q7", "q8", "q9", "q10", "q11", "q12", "q15", "q19",
@@ -97,42 +95,85 @@ const VIEWS: [View; 6] = [
     },
 ];
 
-/// The experiment.
-pub(super) struct AccessModes;
+/// The experiment with one benchmark at one scale.
+pub(super) struct AccessModes {
+    name: &'static str,
+    about: &'static str,
+    benchmark: Benchmark,
+    /// The scale of a quick run, and that of a full one.
+    scales: [f64; 2],
+    rounds: usize,
+    /// Whether prefetching and helpers are measured beside the modes.
+    with_prefetching: bool,
+}
+
+impl AccessModes {
+    /// TPC-H at scale 1.
+    pub(super) const TPCH: AccessModes = AccessModes {
+        name: "access",
+        about: "what does reading in place save over frames that are filled from a mapping or by read(), on TPC-H?",
+        benchmark: Benchmark::Tpch,
+        scales: [0.02, 1.0],
+        rounds: 7,
+        with_prefetching: true,
+    };
+    /// TPC-H at scale 10.
+    pub(super) const TPCH_10: AccessModes = AccessModes {
+        name: "access-10",
+        about: "the same on ten times as many rows: what does reading in place save there?",
+        scales: [0.01, 10.0],
+        rounds: 3,
+        with_prefetching: false,
+        ..AccessModes::TPCH
+    };
+    /// SSB at scale 1.
+    pub(super) const SSB: AccessModes = AccessModes {
+        name: "access-ssb",
+        about: "the same on the Star Schema Benchmark: what does reading in place save there?",
+        benchmark: Benchmark::Ssb,
+        scales: [0.01, 1.0],
+        ..AccessModes::TPCH
+    };
+
+    /// The modes that are compared on a medium.
+    fn modes(&self, medium: Medium) -> Vec<Mode> {
+        let modes = medium.modes().iter().copied();
+        let is_measured = |mode: &Mode| self.with_prefetching || mode.is_plain();
+        modes.filter(is_measured).collect()
+    }
+}
 
 impl Experiment for AccessModes {
     fn name(&self) -> &'static str {
-        "access"
+        self.name
     }
 
     fn about(&self) -> &'static str {
-        "what does reading in place save over frames that are filled from a mapping or by read(), on TPC-H?"
+        self.about
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
-        let scale = Scale::new(lab.size(0.02, 1.0)).by("the generator", "choosing a scale")?;
-        let rounds = lab.size(1, 7);
+        let [quick, full] = self.scales;
+        let scale = Scale::new(lab.size(quick, full)).by("the generator", "choosing a scale")?;
+        let rounds = lab.size(1, self.rounds);
+        let queries = self.benchmark.queries();
         let files = lab.folder("access-files")?;
         let mut stores = Stores::create(lab)?;
-        let mut tables = Vec::new();
-        for table in tpch::Table::ALL {
-            let batches = table.generate(scale, Part::WHOLE, BATCH_ROWS);
-            let file = write_parquet(&files, table.name(), &table.schema(), batches)?;
-            stores.load(&file)?;
-            tables.push(file);
-        }
+        let tables = self
+            .benchmark
+            .write(scale, &files, |file| stores.load(file))?;
         stores.settle()?;
         let schemas = InMemory::schemas(&tables).by("DataFusion", "planning")?;
         let mut rows = Vec::new();
-        let bar = progress::bar("queries", tpch::QUERIES.len() * Medium::ALL.len());
-        for (name, sql) in tpch::QUERIES {
+        let bar = progress::bar("queries", queries.len() * Medium::ALL.len());
+        for (name, sql) in &queries {
             let order = lab.runtime().block_on(schemas.order(sql));
             let order = order.by("DataFusion", format!("planning {name}"))?;
             let mut reference = None;
             let mut of_query = Vec::new();
             for medium in Medium::ALL {
                 // Opening a database anew for each sample takes longest.
-                if lab.is_quick() && medium == Medium::ColdFile && name != tpch::QUERIES[0].0 {
+                if lab.is_quick() && medium == Medium::ColdFile && *name != queries[0].0 {
                     continue;
                 }
                 bar.set_message(format!("{name}, {}", medium.name()));
@@ -142,7 +183,7 @@ impl Experiment for AccessModes {
                         stores,
                         name,
                         sql,
-                        medium,
+                        (medium, &self.modes(medium)),
                         &order,
                         &mut reference,
                         rounds,
@@ -167,39 +208,53 @@ impl Experiment for AccessModes {
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
+        let name = self.name;
+        let data_set = format!("{name}: {}", self.benchmark.name());
         let over = over_buffered(rows);
         let bar = |of: &str, bar, measured: Option<f64>| {
-            let what = format!(
-                "access: TPC-H in place over frames filled by read(), emulated optane, {of}"
-            );
+            let what =
+                format!("{data_set} in place over frames filled by read(), emulated optane, {of}");
             Bar::at_most(what, bar, measured)
         };
         let all = || over.iter().copied();
-        vec![
+        let mut bars = vec![
             bar("geometric mean", 0.92, geometric_mean(all())),
             bar("best query", 0.83, all().reduce(f64::min)),
             bar("worst query", 1.02, all().reduce(f64::max)),
-            Bar::at_most(
-                "access: time in the kernel for far memory, in place over frames filled by read(), 13 queries",
-                0.10,
-                system_time(rows),
-            ),
-            Bar::at_most(
-                "access: TPC-H in place, the best distance of prefetching over none, near, geometric mean",
-                0.95,
-                best_of(rows, &AHEAD, IN_PLACE, Medium::Near),
-            ),
-            Bar::at_most(
-                "access: TPC-H in place on one thread, the best distance of a helper over none, emulated optane, geometric mean",
-                0.95,
-                best_of(rows, &HELPED, ALONE, Medium::Far),
-            ),
             Bar::at_least(
-                "access: cells (query and medium) in which auto takes at most 1.05 of the best fixed mode's time",
+                format!(
+                    "{name}: cells (query and medium) in which auto takes at most 1.05 of the best fixed mode's time"
+                ),
                 0.95,
                 auto_within(rows, 1.05),
             ),
-        ]
+        ];
+        if self.benchmark == Benchmark::Tpch {
+            bars.push(Bar::at_most(
+                format!(
+                    "{name}: time in the kernel for far memory, in place over frames filled by read(), 13 queries"
+                ),
+                0.10,
+                system_time(rows),
+            ));
+        }
+        if self.with_prefetching {
+            bars.push(Bar::at_most(
+                format!(
+                    "{data_set} in place, the best distance of prefetching over none, near, geometric mean"
+                ),
+                0.95,
+                best_of(rows, &AHEAD, IN_PLACE, Medium::Near),
+            ));
+            bars.push(Bar::at_most(
+                format!(
+                    "{data_set} in place on one thread, the best distance of a helper over none, emulated optane, geometric mean"
+                ),
+                0.95,
+                best_of(rows, &HELPED, ALONE, Medium::Far),
+            ));
+        }
+        bars
     }
 
     fn views(&self) -> &'static [View] {
@@ -207,6 +262,9 @@ impl Experiment for AccessModes {
     }
 
     fn paper(&self) -> Vec<Row> {
+        if self.benchmark != Benchmark::Tpch {
+            return Vec::new();
+        }
         // Section 4: against PostgreSQL on a file system of persistent memory.
         let stated = |query: &str, over| {
             Row::new()
@@ -238,12 +296,11 @@ fn measure(
     stores: &mut Stores,
     name: &str,
     sql: &str,
-    medium: Medium,
+    (medium, modes): (Medium, &[Mode]),
     order: &[usize],
     reference: &mut Option<Reference>,
     rounds: usize,
 ) -> Result<Vec<Row>, LabError> {
-    let modes = medium.modes();
     let mut samples = vec![[const { Vec::<u64>::new() }; 3]; modes.len()];
     for turn in turns(modes.len(), rounds) {
         let mode = modes[turn.contender];
@@ -404,7 +461,7 @@ mod tests {
 
     fn rows(in_place_ns: u64, system_ns: f64) -> Vec<Row> {
         let mut rows = Vec::new();
-        for (query, _) in tpch::QUERIES {
+        for (query, _) in Benchmark::Tpch.queries() {
             for medium in Medium::ALL {
                 for mode in medium.modes() {
                     let is_in_place = [IN_PLACE, AUTO].contains(mode) || HELPED.contains(mode);
@@ -430,15 +487,19 @@ mod tests {
 
     #[test]
     fn bars_compare_in_place_with_buffered_on_far_memory() {
-        let met = |rows: &[Row]| Vec::from_iter(AccessModes.bars(rows).iter().map(|bar| bar.met));
+        let met =
+            |rows: &[Row]| Vec::from_iter(AccessModes::TPCH.bars(rows).iter().map(|bar| bar.met));
         assert_eq!(
             met(&rows(800, 5.0)),
-            [true, true, true, true, false, true, true]
+            [true, true, true, true, true, false, true]
         );
         assert_eq!(
             met(&rows(1_100, 50.0)),
-            [false, false, false, false, true, false, false]
+            [false, false, false, false, false, true, false]
         );
         assert_eq!(met(&[]), [false; 7]);
+        let others = [AccessModes::TPCH_10, AccessModes::SSB];
+        let bars = others.map(|other| other.bars(&[]).len());
+        assert_eq!(bars, [5, 6]);
     }
 }

@@ -61,6 +61,13 @@ const fn helped(helper_blocks: usize) -> Mode {
     }
 }
 
+impl Mode {
+    /// Whether neither lines nor helpers are asked for, on all threads.
+    pub(super) fn is_plain(self) -> bool {
+        self.lines == 0 && self.helper_blocks == 0 && self.threads == THREADS
+    }
+}
+
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.access.fmt(f)?;
