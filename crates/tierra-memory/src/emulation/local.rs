@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 
 use super::core::{Core, Stored};
 use super::lines::Lines;
-use super::{clock, switch};
+use super::{clock, own_work, switch};
 use crate::LINE_BYTES;
 use crate::topology::SocketId;
 
@@ -16,11 +16,13 @@ thread_local! {
     static RECORDING: RefCell<Option<Vec<usize>>> = const { RefCell::new(None) };
 }
 
-struct Local {
+pub(super) struct Local {
     /// The state whose costs the core has; 0 if it has to look.
     state: Cell<u32>,
     /// The clock when it was last read: what was due by then is not waited for.
     now: Cell<u64>,
+    /// Ticks that asking for a line and waiting for it take by themselves: waits end as much earlier.
+    own_work: Cell<u64>,
     recording: Cell<bool>,
     socket: Cell<SocketId>,
     core: RefCell<Core>,
@@ -31,10 +33,19 @@ impl Local {
         Local {
             state: Cell::new(0),
             now: Cell::new(0),
+            own_work: Cell::new(0),
             recording: Cell::new(false),
             socket: Cell::new(SocketId(0)),
             core: RefCell::new(Core::new()),
         }
+    }
+
+    /// One at the costs in force that has this core.
+    pub(super) fn of(core: Core) -> Local {
+        let local = Local::new();
+        local.state.set(switch::state());
+        local.core.replace(core);
+        local
     }
 
     /// Reads the clock.
@@ -44,10 +55,20 @@ impl Local {
         now
     }
 
-    fn wait_until(&self, time: u64) {
+    /// Until what the thread has asked for is there, which it was busy asking for meanwhile.
+    pub(super) fn wait_until(&self, time: u64) {
+        let time = time.saturating_sub(self.own_work.get());
         if time > self.now.get() {
             while self.tick() < time {}
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn load(&self, address: usize, len_bytes: usize) -> u64 {
+        if self.recording.get() {
+            record(address, len_bytes);
+        }
+        self.with_core(|core| core.load(address, len_bytes, || self.tick()))
     }
 
     /// The core, at the costs that are in force.
@@ -57,6 +78,7 @@ impl Local {
         if self.state.get() != switch::state() {
             self.state
                 .set(switch::restart(&mut core, self.socket.get()));
+            self.own_work.set(own_work::ticks());
         }
         work(&mut core)
     }
@@ -65,12 +87,7 @@ impl Local {
 /// A load issued now that concerns emulation; returns when it arrives, 0 if it already has.
 #[inline(never)]
 pub(super) fn load(address: usize, len_bytes: usize) -> u64 {
-    LOCAL.with(|local| {
-        if local.recording.get() {
-            record(address, len_bytes);
-        }
-        local.with_core(|core| core.load(address, len_bytes, || local.tick()))
-    })
+    LOCAL.with(|local| local.load(address, len_bytes))
 }
 
 /// The time now, at which the lines of an object are asked for; what the model will need to know when they arrive is

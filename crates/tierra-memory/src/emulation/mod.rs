@@ -32,7 +32,8 @@
 //! Invariants: emulation changes when something happens, never what is read or written. Real time is
 //! what passes: a wait ends when the processor's clock says so, and what a load, a copy or a fence
 //! really takes elapses within the wait, not in addition to it. Where the real memory is slower than
-//! what was asked, the real time shows. While emulation is off the native modes run, chosen once per
+//! what was asked, the real time shows. What asking and waiting take by themselves is measured once, and waits end as
+//! much earlier. While emulation is off the native modes run, chosen once per
 //! group by [`in_mode!`](crate::in_mode), and everything else costs one load of a flag per block,
 //! flush or fence.
 //!
@@ -64,6 +65,7 @@ mod local;
 mod misses;
 mod mode;
 mod numbers;
+mod own_work;
 mod presets;
 mod socket;
 mod streams;

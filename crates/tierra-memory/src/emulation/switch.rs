@@ -10,7 +10,7 @@ use super::core::Core;
 use super::costs::TickCosts;
 use super::far::{self, Concern};
 use super::numbers::{DEFAULT, MAX_DEVICES, NEAR};
-use super::{EmulationError, FarMemory, cache, channel, clock};
+use super::{EmulationError, FarMemory, cache, channel, clock, own_work};
 use crate::topology::SocketId;
 
 /// The number of the state that everyone is in.
@@ -93,7 +93,7 @@ fn lock() -> MutexGuard<'static, Switch> {
 pub fn set(far: Option<FarMemory>) -> Result<(), EmulationError> {
     if let Some(far) = &far {
         far.check()?;
-        clock::calibration();
+        own_work::ticks();
     }
     let mut switch = lock();
     if let Some(changed) = far.filter(|_| switch.last != far) {
@@ -111,7 +111,7 @@ pub fn set(far: Option<FarMemory>) -> Result<(), EmulationError> {
 
 /// Gives a checked far memory a number of its own; `None` if all are taken.
 pub(super) fn add(far: FarMemory) -> Option<usize> {
-    clock::calibration();
+    own_work::ticks();
     let mut switch = lock();
     let number = (DEFAULT + 1..MAX_DEVICES).find(|number| switch.devices[*number].is_none())?;
     switch.devices[number] = Some(far);
