@@ -546,11 +546,6 @@ impl Turn {
         }
     }
 
-    /// Gives way before anything else is done.
-    fn end(&mut self) {
-        self.began = None;
-    }
-
     /// Whether to give way now. The next call begins a turn, however long the others took.
     fn is_over(&mut self) -> bool {
         if std::mem::take(&mut self.gave_way) {
@@ -606,9 +601,6 @@ impl ScanStream {
         let (version, filters) = self.dynamic.known(&self.snapshot, &self.table_schema)?;
         let next = self.cursor.next(&filters, version);
         self.counts.advance(self.cursor.counters());
-        if self.cursor.gets_ahead() {
-            self.turn.end();
-        }
         let Some(batch) = next.map_err(|error| DataFusionError::External(Box::new(error)))? else {
             return Ok(None);
         };
@@ -638,6 +630,11 @@ impl Stream for ScanStream {
         let timer = elapsed.timer();
         let next = self.next_cut().transpose();
         timer.done();
+        // Other queries of the batch are far behind, and run first.
+        if matches!(&next, Some(Ok(batch)) if batch.num_rows() == 0) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         self.baseline.record_poll(Poll::Ready(next))
     }
 }

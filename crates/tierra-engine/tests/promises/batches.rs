@@ -217,11 +217,9 @@ fn in_turns(scans: &[Arc<Scan>]) -> (Vec<RecordBatch>, Vec<ScanCounters>) {
         for (at, cursor) in cursors.iter_mut().enumerate() {
             while !is_over[at] {
                 match cursor.next(&[], 0).unwrap() {
+                    Some(batch) if batch.num_rows() == 0 => break,
                     Some(batch) => found[at].push(batch),
                     None => is_over[at] = true,
-                }
-                if cursor.gets_ahead() {
-                    break;
                 }
             }
         }

@@ -12,8 +12,8 @@
 //! and each sees every piece of its snapshot once.
 //!
 //! **No member waits for another.** A member that falls behind loses pieces of the window, which has a size, and reads them itself
-//! later. A member that is ahead is told so ([`Taken::is_ahead`]), and lets other tasks run first. A query that is cancelled,
-//! fails or stops for memory just leaves; the pieces that it was reading are read by others.
+//! later. A member that is ahead of others lets their tasks run before it begins another piece ([`Next::OthersFirst`]), unless they
+//! take nothing for some milliseconds. A query that is cancelled, fails or stops for memory just leaves; the pieces that it was reading are read by others.
 //!
 //! **What is shared:** the bytes of each block, which are fetched by the member that reads it first and lie in the cache for those that
 //! follow within the window, and the columns of a piece, unpacked, for queries that take all of its rows. Queries with conditions
@@ -37,7 +37,9 @@ use std::time::{Duration, Instant};
 pub(crate) use self::piece::Share;
 pub(crate) use self::pieces::{PIECE_BLOCKS, Pieces};
 
-use self::pass::{Pass, QUERIES_MOST, Taken};
+pub(crate) use self::pass::Next;
+
+use self::pass::{Pass, QUERIES_MOST};
 
 /// Pieces from which on a scan is worth sharing: a shorter one is over before another joins.
 const PIECES_LEAST: usize = 8;
@@ -133,8 +135,8 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// The next piece for one of the scan's threads; `None` if all are taken.
-    pub(crate) fn take(&self) -> Option<Taken> {
+    /// What one of the scan's threads does next.
+    pub(crate) fn take(&self) -> Next {
         self.pass.take(self.at)
     }
 

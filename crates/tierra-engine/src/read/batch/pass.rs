@@ -23,6 +23,9 @@ const ALONE_PIECES: usize = 4;
 /// Pieces that others at work have still to take, from which on a member is ahead; and the bytes of these.
 const AHEAD_PIECES: usize = 6;
 const AHEAD_BYTES: usize = WINDOW_BYTES / 2;
+/// How long a member that takes nothing is waited for: longer than threads of a batch need in turn, shorter than a system takes a
+/// core away for.
+const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The pass of one batch.
 #[derive(Debug, Default)]
@@ -59,7 +62,9 @@ struct Needs {
     is_at_work: bool,
     /// Whether its threads have all stopped.
     is_over: bool,
-    /// Whether the window has lost a piece that it did not take in time, and it has taken none since.
+    /// When it took a piece last, or began.
+    took_at: Instant,
+    /// Whether others do not wait for it: it took nothing for too long, or lost a piece of the window, and has not caught up since.
     lags: bool,
     /// The most queries that were at work at a time.
     queries: usize,
@@ -89,8 +94,16 @@ pub(crate) struct Taken {
     pub(crate) more: Range<usize>,
     /// `None` if no other member needs the piece.
     pub(crate) share: Option<Share>,
-    /// Whether others at work have many pieces to take that this member has taken: they should run first.
-    pub(crate) is_ahead: bool,
+}
+
+/// What a member is to do next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Piece(Taken),
+    /// Others have many pieces to take that this member has taken: they run first, and it asks again.
+    OthersFirst,
+    /// It has taken all pieces.
+    End,
 }
 
 impl Needs {
@@ -108,6 +121,7 @@ impl Needs {
             threads: 0,
             is_at_work,
             is_over: false,
+            took_at: Instant::now(),
             lags: false,
             queries: 1,
         }
@@ -214,24 +228,28 @@ impl State {
         }
     }
 
-    /// Whether a member should let others run: it would begin another piece next, and they have many to take.
-    fn is_ahead(&self, at: usize) -> bool {
-        let bit = 1 << at;
-        let is_for_it = |slot: &Slot| slot.wanted & bit != 0 && slot.piece.is_ready();
-        if self.window.iter().any(is_for_it) {
-            return false;
+    /// Whether a member that would begin another piece lets others run first: those that keep up have many to take.
+    fn is_ahead(&mut self, at: usize) -> bool {
+        let wanted = self.window.iter().fold(0, |all, slot| all | slot.wanted);
+        let now = Instant::now();
+        let mut keeping_up = 0;
+        for (other, needs) in self.members.iter_mut().enumerate() {
+            let Some(needs) = needs else { continue };
+            let bit = 1_u64 << other;
+            if other == at || !needs.is_at_work || wanted & bit == 0 {
+                continue;
+            }
+            needs.lags |= now.duration_since(needs.took_at) > PATIENCE;
+            keeping_up |= if needs.lags { 0 } else { bit };
         }
-        let keeping_up = self.at_work().filter(|(_, needs)| !needs.lags);
-        let keeping_up = keeping_up.fold(0, |all, (other, _)| all | 1_u64 << other) & !bit;
         let behind = self.window.iter();
         let behind = behind.filter(|slot| slot.wanted & keeping_up != 0);
         let bytes = behind.clone().map(|slot| slot.piece.bytes());
-        let are_many = behind.clone().count() > AHEAD_PIECES;
-        are_many || bytes.sum::<usize>() > AHEAD_BYTES
+        behind.clone().count() > AHEAD_PIECES || bytes.sum::<usize>() > AHEAD_BYTES
     }
 
     /// Takes the pieces behind one that a lone member has taken.
-    fn take_more(&mut self, at: usize, number: usize) -> Taken {
+    fn take_more(&mut self, at: usize, number: usize) -> Next {
         let needs = self.members[at].as_mut().expect("it has not left");
         // Few at the end, so that the threads of the scan end together.
         let most = (needs.left / 8).min(ALONE_PIECES - 1);
@@ -243,12 +261,11 @@ impl State {
         if let Some(last) = more.clone().next_back() {
             self.position = Some(needs.pieces.place(last));
         }
-        Taken {
+        Next::Piece(Taken {
             number,
             more,
             share: None,
-            is_ahead: false,
-        }
+        })
     }
 
     fn open(&mut self) -> Vec<Waker> {
@@ -358,12 +375,13 @@ impl Pass {
         Poll::Pending
     }
 
-    /// The next piece for a member; `None` if it has taken all.
-    pub(super) fn take(&self, at: usize) -> Option<Taken> {
+    /// What a member does next.
+    pub(super) fn take(&self, at: usize) -> Next {
         let mut state = self.lock();
         let state = &mut *state;
         let needs = state.members[at].as_mut().expect("it has not left");
         if !std::mem::replace(&mut needs.is_at_work, true) {
+            needs.took_at = Instant::now();
             state.want(at);
             state.settle();
         }
@@ -378,17 +396,21 @@ impl Pass {
             let number = needs.pieces.number(slot.place).expect("it is wanted");
             let share = Some(Share::of(slot.piece.clone(), false));
             needs.take(number);
-            needs.lags = false;
+            needs.took_at = Instant::now();
             if slot.wanted == 0 {
                 state.window.remove(index);
             }
-            return Some(Taken {
+            needs.lags &= state.window.iter().any(is_wanted);
+            return Next::Piece(Taken {
                 number,
                 more: 0..0,
                 share,
-                is_ahead: state.is_ahead(at),
             });
         }
+        if needs.left > 0 && !state.are_alone && state.is_ahead(at) {
+            return Next::OthersFirst;
+        }
+        let needs = state.members[at].as_mut().expect("it has not left");
         // What is not being read; at the end what is: no member waits.
         let is_read = |number: &usize| {
             let place = needs.pieces.place(*number);
@@ -397,25 +419,29 @@ impl Pass {
         };
         // In one expression: the iterator holds on to `needs`.
         let free = needs.behind(state.position).find(|number| !is_read(number));
-        let number = free.or_else(|| needs.behind(state.position).next())?;
+        let Some(number) = free.or_else(|| needs.behind(state.position).next()) else {
+            return Next::End;
+        };
         let place = needs.pieces.place(number);
         needs.take(number);
+        if !state.are_alone {
+            needs.took_at = Instant::now();
+        }
         if free.is_none() {
             let mut window = state.window.iter_mut();
             if let Some(slot) = window.find(|slot| slot.place == place) {
                 slot.wanted &= !bit;
             }
             state.window.retain(|slot| slot.wanted != 0);
-            return Some(Taken {
+            return Next::Piece(Taken {
                 number,
                 more: 0..0,
                 share: None,
-                is_ahead: false,
             });
         }
         state.position = Some(place);
         if state.are_alone {
-            return Some(state.take_more(at, number));
+            return state.take_more(at, number);
         }
         let others = state.at_work().filter(|(_, needs)| needs.needs(place));
         let wanted = others.fold(0, |wanted, (other, _)| wanted | 1 << other);
@@ -430,11 +456,10 @@ impl Pass {
                 wanted,
             });
         }
-        Some(Taken {
+        Next::Piece(Taken {
             number,
             more: 0..0,
             share,
-            is_ahead: state.is_ahead(at),
         })
     }
 }
@@ -456,10 +481,21 @@ mod tests {
         joined.at
     }
 
+    /// The next piece of a member, which others do not keep from it for good.
+    fn taken(pass: &Pass, at: usize) -> Option<Taken> {
+        loop {
+            match pass.take(at) {
+                Next::Piece(taken) => return Some(taken),
+                Next::OthersFirst => std::thread::yield_now(),
+                Next::End => return None,
+            }
+        }
+    }
+
     /// All pieces that a member still takes.
     fn rest(pass: &Pass, at: usize) -> Vec<(usize, bool)> {
         let mut rest = Vec::new();
-        while let Some(taken) = pass.take(at) {
+        while let Some(taken) = taken(pass, at) {
             let was_read = taken.share.as_ref().is_some_and(was_read);
             rest.push((taken.number, was_read));
             rest.extend(taken.more.map(|number| (number, false)));
@@ -477,7 +513,7 @@ mod tests {
 
     /// Takes a piece; whether another member had read it.
     fn take(pass: &Pass, at: usize) -> Option<(usize, bool)> {
-        let taken = pass.take(at)?;
+        let taken = taken(pass, at)?;
         assert!(taken.more.is_empty());
         Some((taken.number, taken.share.as_ref().is_some_and(was_read)))
     }
@@ -500,7 +536,7 @@ mod tests {
         // Alone, it takes several at a time.
         let mut end = 0;
         while end < 4 {
-            let taken = pass.take(first).unwrap();
+            let taken = taken(&pass, first).unwrap();
             assert_eq!(taken.number, end);
             end = taken.more.end;
         }
@@ -541,23 +577,31 @@ mod tests {
         let many = WINDOW_PIECES + 10;
         let slow = join(&pass, &[(1, many * 8)]);
         let fast = join(&pass, &[(1, many * 8)]);
-        let ahead = std::iter::from_fn(|| pass.take(fast));
-        let ahead = Vec::from_iter(ahead.map(|taken| taken.is_ahead));
-        assert_eq!(ahead.len(), many);
-        assert!(!ahead[0] && ahead[AHEAD_PIECES + 1]);
-        // A member that does not come is not waited for.
-        assert!(!ahead[many - 1]);
+        for _ in 0..=AHEAD_PIECES {
+            assert!(matches!(pass.take(fast), Next::Piece(_)));
+        }
+        assert!(matches!(pass.take(fast), Next::OthersFirst));
+        // One that takes is waited for.
+        assert!(take(&pass, slow).is_some());
+        assert!(matches!(pass.take(fast), Next::Piece(_)));
+        assert!(matches!(pass.take(fast), Next::OthersFirst));
+        // One that does not is not, until it has caught up.
+        std::thread::sleep(2 * PATIENCE);
+        assert!(matches!(pass.take(fast), Next::Piece(_)));
+        assert!(take(&pass, slow).is_some());
+        while let Next::Piece(_) = pass.take(fast) {}
+        assert!(matches!(pass.take(fast), Next::End));
         let mut numbers = rest(&pass, slow);
         numbers.sort_unstable();
         let numbers = Vec::from_iter(numbers.iter().map(|(number, _)| *number));
-        assert_eq!(numbers, Vec::from_iter(0..many));
+        assert_eq!(numbers, Vec::from_iter(2..many));
     }
 
     #[test]
     fn a_member_that_leaves_amid_a_piece_leaves_it_to_others() {
         let pass = Pass::default();
         let (one, other) = (join(&pass, &[(1, 24)]), join(&pass, &[(1, 24)]));
-        let begun = pass.take(one).unwrap();
+        let begun = taken(&pass, one).unwrap();
         assert_eq!(take(&pass, other), Some((1, false)));
         drop(begun);
         pass.pause(one);
@@ -577,10 +621,10 @@ mod tests {
         let (one, other) = (join(), join());
         pass.begin(one);
         pass.begin(other);
-        let begun = pass.take(one).unwrap();
+        let begun = taken(&pass, one).unwrap();
         assert!(begun.share.is_none() && pass.lock().window.is_empty());
         assert_eq!((pass.queries(one), pass.queries(other)), (1, 1));
-        let late = pass.take(other).unwrap();
+        let late = taken(&pass, other).unwrap();
         assert!(late.share.is_some() && late.number > begun.number);
         assert_eq!((pass.queries(one), pass.queries(other)), (2, 2));
     }
@@ -589,7 +633,7 @@ mod tests {
     fn what_is_being_read_is_read_twice_rather_than_waited_for() {
         let pass = Pass::default();
         let (one, other) = (join(&pass, &[(1, 8)]), join(&pass, &[(1, 8)]));
-        let begun = pass.take(one).unwrap();
+        let begun = taken(&pass, one).unwrap();
         assert_eq!(take(&pass, other), Some((0, false)));
         drop(begun);
         assert!(pass.lock().window.is_empty());

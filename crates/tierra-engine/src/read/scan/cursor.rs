@@ -19,7 +19,7 @@ use super::ahead::Ahead;
 use super::counting::Counting;
 use super::filters::Conditions;
 use super::level::Chosen;
-use super::shared::{MORSEL_BLOCKS, Morsel, Scan, TakenMorsel};
+use super::shared::{MORSEL_BLOCKS, Morsel, NextMorsel, Scan, TakenMorsel};
 use super::spec::ScanCounters;
 use super::whole::Whole;
 use crate::error::ScanError;
@@ -62,7 +62,6 @@ pub struct ScanCursor {
     /// What other scans of the batch share of the last morsel, unless it is taken whole.
     share: Option<Share>,
     whole: Whole,
-    is_ahead: bool,
     /// As long as it may take morsels.
     at_work: Option<AtWork>,
 }
@@ -165,7 +164,6 @@ impl ScanCursor {
             more: 0..0,
             share: None,
             whole: Whole::default(),
-            is_ahead: false,
             at_work: scan.member.as_ref().map(|member| member.at_work()),
             scan,
         };
@@ -210,12 +208,6 @@ impl ScanCursor {
         self.scratch.kernels().level()
     }
 
-    /// Whether other scans of the batch have come far behind since the last call, so that those of the same thread should run
-    /// first.
-    pub fn gets_ahead(&mut self) -> bool {
-        std::mem::take(&mut self.is_ahead)
-    }
-
     /// The counters so far.
     pub fn counters(&self) -> ScanCounters {
         let (values, codes) = (self.conditions.report(), self.conditions.index_report());
@@ -228,7 +220,8 @@ impl ScanCursor {
     }
 
     /// The next batch, of about the scan's `batch_rows` rows, or `None` at the end. `more` are conditions that became known since
-    /// the scan began. They are read only when `more_version` differs from the previous call, and hold for rows read from then
+    /// the scan began. The batch is empty if scans that share a pass with this one are far behind: they should run before the next call.
+    /// Conditions are read only when `more_version` differs from the previous call, and hold for rows read from then
     /// on. Cursors of one scan share what they compute for the conditions of one version; versions must increase.
     ///
     /// # Errors
@@ -294,24 +287,29 @@ impl ScanCursor {
         }
         let version = scan.snapshot.version();
         let full = scan.spec.batch_rows.max(1);
+        let mut are_others_first = false;
         while (self.batch.rows < full || self.whole.is_filling()) && !self.is_stale {
             match self.at.take() {
                 None if self.whole.is_filling() => break,
                 None => match self.again.pop() {
                     Some(work) => self.begin(work, version),
                     None => match self.take(&scan) {
-                        None => {
+                        NextMorsel::End => {
                             self.at_work = None;
                             self.ahead.end();
                             break;
                         }
-                        Some(taken)
+                        NextMorsel::OthersFirst => {
+                            are_others_first = true;
+                            break;
+                        }
+                        NextMorsel::Taken(taken)
                             if self.batch.rows > 0 && self.is_taken_whole(&taken, version) =>
                         {
                             self.held = Some(taken);
                             break;
                         }
-                        Some(taken) => self.begin_taken(taken, version),
+                        NextMorsel::Taken(taken) => self.begin_taken(taken, version),
                     },
                 },
                 Some(Progress::Blocks {
@@ -333,7 +331,7 @@ impl ScanCursor {
                 }
             }
         }
-        if self.batch.rows == 0 || self.is_stale {
+        if self.is_stale || self.batch.rows == 0 && !are_others_first {
             Ok(None)
         } else {
             self.emit().map(Some)
@@ -341,14 +339,18 @@ impl ScanCursor {
     }
 
     /// The next morsel.
-    fn take(&mut self, scan: &Scan) -> Option<TakenMorsel> {
+    fn take(&mut self, scan: &Scan) -> NextMorsel {
         if let Some(held) = self.held.take() {
-            return Some(held);
+            return NextMorsel::Taken(held);
         }
-        match self.more.next() {
-            Some(number) => Some(TakenMorsel::alone(scan.morsels[number], 0..0)),
-            None => scan.take().inspect(|taken| self.more = taken.more.clone()),
+        if let Some(number) = self.more.next() {
+            return NextMorsel::Taken(TakenMorsel::alone(scan.morsels[number], 0..0));
         }
+        let next = scan.take();
+        if let NextMorsel::Taken(taken) = &next {
+            self.more = taken.more.clone();
+        }
+        next
     }
 
     /// Whether all rows of a morsel are taken, so that its columns can be shared with other scans of the batch. Their versions
@@ -367,7 +369,6 @@ impl ScanCursor {
     /// Begins a morsel that was just taken.
     fn begin_taken(&mut self, taken: TakenMorsel, version: &TableVersion) {
         let is_whole = self.is_taken_whole(&taken, version);
-        self.is_ahead = taken.is_ahead;
         self.begin(Work::Morsel(taken.morsel), version);
         let (
             Some(share),

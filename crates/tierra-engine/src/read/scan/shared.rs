@@ -70,8 +70,14 @@ pub(super) struct TakenMorsel {
     pub(super) more: Range<usize>,
     /// What others of the batch read of it, or may read.
     pub(super) share: Option<Share>,
-    /// Whether others of the batch should run first.
-    pub(super) is_ahead: bool,
+}
+
+/// What a cursor reads next.
+pub(super) enum NextMorsel {
+    Taken(TakenMorsel),
+    /// Nothing yet: other scans of the batch run first.
+    OthersFirst,
+    End,
 }
 
 impl TakenMorsel {
@@ -80,7 +86,6 @@ impl TakenMorsel {
             morsel,
             more,
             share: None,
-            is_ahead: false,
         }
     }
 }
@@ -184,18 +189,23 @@ impl Scan {
         }
     }
 
-    /// Takes the next morsel.
-    pub(super) fn take(&self) -> Option<TakenMorsel> {
-        if let Some(taken) = self.member.as_ref().and_then(|member| member.take()) {
-            return Some(TakenMorsel {
-                morsel: self.morsels[taken.number],
-                more: taken.more,
-                share: taken.share,
-                is_ahead: taken.is_ahead,
-            });
+    /// What a cursor reads next.
+    pub(super) fn take(&self) -> NextMorsel {
+        match self.member.as_ref().map(|member| member.take()) {
+            Some(Next::Piece(taken)) => {
+                return NextMorsel::Taken(TakenMorsel {
+                    morsel: self.morsels[taken.number],
+                    more: taken.more,
+                    share: taken.share,
+                });
+            }
+            Some(Next::OthersFirst) => return NextMorsel::OthersFirst,
+            Some(Next::End) | None => {}
         }
         // Relaxed: the counter alone assigns morsels; the rows were published long before.
-        let morsel = self.morsels.get(self.next.fetch_add(1, Ordering::Relaxed));
-        morsel.map(|morsel| TakenMorsel::alone(*morsel, 0..0))
+        match self.morsels.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            Some(morsel) => NextMorsel::Taken(TakenMorsel::alone(*morsel, 0..0)),
+            None => NextMorsel::End,
+        }
     }
 }
