@@ -12,6 +12,10 @@
 //! in flight and cache are those of emulated Optane; the near rates are those of this machine's memory, multiplied as far as the
 //! paper's bandwidth of DRAM reaches. What is left out: other cores' clock and caches, and the bandwidth that memory loses by
 //! contention, on account of which the paper's curve ends lower.
+//!
+//! A group's searches go in step: all of them read upper levels, which are cached, and then all read lower ones. A thread alone leaves its
+//! bandwidth idle meanwhile, and two fill each other's gaps. So two threads do more than twice what one does where bandwidth
+//! is scarce, and 28 would do more than two say.
 
 use std::sync::Barrier;
 use std::time::Instant;

@@ -9,7 +9,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use super::codes::{LaterCodes, SharedCodes};
 use super::spec::{IndexUse, ScanSpec, row_id_field};
 use crate::deleted::PAGE_BLOCKS;
-use crate::read::batch::{Member, PIECE_BLOCKS, Share};
+use crate::read::batch::{Member, Next, PIECE_BLOCKS, Share};
 use crate::table::snapshot::Snapshot;
 
 /// Blocks of a morsel: 8,192 rows are enough to make the counter cheap, few enough to keep eight threads busy on 100,000 rows, and
