@@ -95,6 +95,11 @@ impl Commit {
         records.sum()
     }
 
+    /// Finds the rows that go again where compaction has put them.
+    fn follow(&mut self) -> Result<(), CommitError> {
+        self.changes.iter_mut().try_for_each(TableChange::follow)
+    }
+
     fn answer(&self, answer: Result<u64, CommitError>) {
         // A caller may not wait for it.
         let _ = self.reply.send(answer);
@@ -143,7 +148,7 @@ impl Writer {
                     for commit in &group.commits {
                         commit.answer(Ok(number));
                         for change in &commit.changes {
-                            self.compact_if_worn(&change.table, &change.deleted);
+                            self.compact_if_worn(&change.table, &change.deleted.ids);
                         }
                     }
                     (most, tries) = (GROUP_COMMITS_MOST, 0);
@@ -180,8 +185,12 @@ impl Writer {
     fn stage(&mut self, waiting: &mut VecDeque<Commit>, most: usize) -> Group {
         let mut group = Group::default();
         while group.commits.len() < most
-            && let Some(commit) = waiting.pop_front()
+            && let Some(mut commit) = waiting.pop_front()
         {
+            if let Err(error) = commit.follow() {
+                commit.answer(Err(error));
+                continue;
+            }
             let bytes = group.bytes + commit.len_bytes();
             let staged = match group.commits.is_empty() || bytes <= GROUP_BYTES_MOST {
                 true => self.stage_one(&mut group, &commit),
@@ -221,7 +230,7 @@ impl Writer {
             } = change;
             self.entry(table)?;
             if self.is_begun(table) {
-                if commit.changes.len() > 1 || !deleted.is_empty() {
+                if commit.changes.len() > 1 || !deleted.ids.is_empty() {
                     let table = table.spec().name.clone();
                     return Err(CommitError::Begun { table }.into());
                 }
@@ -235,8 +244,9 @@ impl Writer {
                 tail.rows() as usize + record.rows() as usize > SEGMENT_ROWS
                     || tail.bytes() > 0 && tail.bytes() + len_bytes > TAIL_MOST_BYTES
             };
-            let after =
-                |version: &TableVersion| version.after(table, deleted, rows.as_ref(), len_bytes);
+            let after = |version: &TableVersion| {
+                version.after(table, &deleted.ids, rows.as_ref(), len_bytes)
+            };
             let (before, version) = match group.table(table.id()) {
                 Ok(at) if is_full(&group.tables[at].version) => return Err(NotStaged::Full),
                 Ok(at) => {
