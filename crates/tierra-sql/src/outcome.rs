@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -78,6 +79,8 @@ pub struct Rows {
     collected: Option<Collected>,
     /// Lists the statement until the rows end.
     tracked: Option<Tracked>,
+    /// Told of an error: the transaction in which the rows are read.
+    failing: Option<Arc<AtomicBool>>,
     /// The last field, because it is dropped last.
     _deep: Option<DeepPlan>,
 }
@@ -103,6 +106,7 @@ impl Rows {
             plan: Some(PlanWork::new(plan)),
             collected: Some(Collected::new("the answer", pool)),
             tracked: None,
+            failing: None,
             _deep: deep,
         }
     }
@@ -120,6 +124,7 @@ impl Rows {
             plan: None,
             collected: None,
             tracked: None,
+            failing: None,
             _deep: None,
         }
     }
@@ -171,6 +176,14 @@ impl Rows {
         self
     }
 
+    /// The rows, whose first error is noted there.
+    pub(crate) fn failing(self, failing: Arc<AtomicBool>) -> Self {
+        Self {
+            failing: Some(failing),
+            ..self
+        }
+    }
+
     fn poll_source(
         &mut self,
         context: &mut Context<'_>,
@@ -217,6 +230,9 @@ impl Stream for Rows {
             Poll::Ready(Some(Err(error))) => {
                 if let Some(mut tracked) = self.tracked.take() {
                     tracked.fails(error);
+                }
+                if let Some(failing) = &self.failing {
+                    failing.store(true, Ordering::Relaxed);
                 }
             }
             Poll::Ready(None) => self.tracked = None,

@@ -2,12 +2,13 @@
 //!
 //! A version of a table has [`Deletions`], by the id of a segment, which a tail has before it becomes one. So sealing moves nothing
 //! here. Near memory has a bit per row of the pages of 8,192 rows that have any ([`rows`]); pools and logs have compressed
-//! bitmaps ([`image`], [`row_ids`]).
+//! bitmaps ([`image`], [`row_ids`]). What compaction moves is told by [`numbering`].
 //!
 //! Invariant: immutable. The next version shares all pages in which nothing was deleted since. A table without deletions costs
 //! its readers one comparison, a segment without them one more.
 
 pub(crate) mod image;
+pub(crate) mod numbering;
 pub(crate) mod row_ids;
 mod rows;
 

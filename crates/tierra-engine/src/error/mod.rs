@@ -436,7 +436,7 @@ pub enum CommitError {
     /// A key of a row that is there after the commit's own deletions.
     #[error(transparent)]
     DuplicateKey(#[from] DuplicateKeyError),
-    /// A row that was to be deleted is gone: another commit deleted it, or moved it to another place.
+    /// A row that was to be deleted is gone: another commit deleted it.
     #[error(
         "table {table:?}: row {row} was changed by another commit since the snapshot was taken: try again with a new one"
     )]

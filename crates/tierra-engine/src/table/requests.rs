@@ -7,6 +7,7 @@ use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use arrow::array::RecordBatch;
 use tierra_column::Encoding;
 
+use crate::deleted::numbering::Numbering;
 use crate::deleted::row_ids::RowIds;
 use crate::error::{CommitError, StorageError, TableError, TierError};
 use crate::index::key::LoadedKeys;
@@ -23,10 +24,18 @@ use crate::table::near_object::NearChange;
 use crate::table::version::TableVersion;
 use crate::tail::Record;
 
+/// Rows that go.
+#[derive(Clone, Default)]
+pub(crate) struct SeenRows {
+    pub(crate) ids: RowIds,
+    /// What the ids mean; `None` if there are none.
+    pub(crate) numbering: Option<Arc<Numbering>>,
+}
+
 /// What a commit does to a table through its log.
 pub(crate) struct TableChange {
     pub(crate) table: Arc<Table>,
-    pub(crate) deleted: RowIds,
+    pub(crate) deleted: SeenRows,
     pub(crate) rows: Option<TailRows>,
     /// All of that, encoded.
     pub(crate) record: Record,
@@ -49,7 +58,7 @@ pub(crate) struct Commit {
 /// What a commit does to a table by a manifest.
 pub(crate) struct BulkChange {
     pub(crate) table: Arc<Table>,
-    pub(crate) deleted: RowIds,
+    pub(crate) deleted: SeenRows,
     pub(crate) load: Option<Load>,
 }
 

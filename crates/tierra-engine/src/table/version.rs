@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tierra_column::Dictionary;
 
 use crate::deleted::Deletions;
+use crate::deleted::numbering::Numbering;
 use crate::deleted::row_ids::RowIds;
 use crate::dictionaries::published::Dictionaries;
 use crate::index::inverted::InvertedParts;
@@ -29,6 +30,8 @@ pub(crate) struct TableVersion {
     pub(crate) tail: Tail,
     /// Of segments and tail. No other rows are in it.
     pub(crate) deletions: Deletions,
+    /// What the row ids mean. They change when rows are moved to another segment.
+    pub(crate) numbering: Arc<Numbering>,
     /// Lists all rows of segments and tail, deleted ones too. Built when first needed; unused without a primary key.
     pub(crate) keys: KeyIndexCell,
 }
@@ -48,6 +51,7 @@ impl TableVersion {
             indexes: Arc::new([]),
             tail: Tail::empty(tail_segment_id),
             deletions: Deletions::default(),
+            numbering: Arc::default(),
             keys: KeyIndexCell::of([]),
         }
     }
@@ -60,6 +64,7 @@ impl TableVersion {
             indexes: self.indexes.clone(),
             tail: self.tail.clone(),
             deletions: self.deletions.clone(),
+            numbering: self.numbering.clone(),
             keys: self.keys.next(None),
         }
     }

@@ -40,7 +40,7 @@ use crate::deleted::row_ids::RowIds;
 use crate::error::LogError;
 
 const MAGIC: [u8; 4] = *b"TLOG";
-const FORMAT_VERSION: u8 = 2;
+const FORMAT_VERSION: u8 = 1;
 const ALIGN: usize = 16;
 const PART_HEADER_BYTES: usize = 16;
 const PARTICIPANT_BYTES: usize = 16;

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use crate::deleted::row_ids::RowIds;
 use crate::error::{AppendError, InputError};
 use crate::slice_bytes::slice_bytes;
 use crate::table::Table;
-use crate::table::requests::{Commit, Request, TableChange};
+use crate::table::requests::{Commit, Request, SeenRows, TableChange};
 use crate::tail;
 use crate::write::loader::{Loader, TAIL_APPEND_ROWS};
 
@@ -59,7 +58,7 @@ impl Table {
             return Ok(0);
         }
         let taken_bytes: usize = batch.columns().iter().map(slice_bytes).sum();
-        let change = TableChange::new(self.clone(), RowIds::default(), Some(batch))?;
+        let change = TableChange::new(self.clone(), SeenRows::default(), Some(batch))?;
         let logged_bytes = change.record.len_bytes();
         let changes = vec![change];
         self.requests()

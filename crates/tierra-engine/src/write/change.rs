@@ -15,7 +15,7 @@ use crate::error::{CommitError, InputError};
 use crate::slice_bytes::slice_bytes;
 use crate::table::Table;
 use crate::table::requests::{
-    BulkChange, BulkCommit, Commit, Request, Requests, TableChange, TailRows,
+    BulkChange, BulkCommit, Commit, Request, Requests, SeenRows, TableChange, TailRows,
 };
 use crate::table::snapshot::Snapshot;
 use crate::tail::Record;
@@ -48,7 +48,7 @@ pub struct Committed {
 /// A change whose rows were checked.
 struct Accepted {
     table: Arc<Table>,
-    deleted: RowIds,
+    deleted: SeenRows,
     batches: Vec<RecordBatch>,
     /// The batches as one for the tail; `None` if they are too many.
     tail: Option<RecordBatch>,
@@ -74,7 +74,10 @@ impl Accepted {
         Ok(Self {
             tail,
             table,
-            deleted,
+            deleted: SeenRows {
+                numbering: (!deleted.is_empty()).then(|| snapshot.version().numbering.clone()),
+                ids: deleted,
+            },
             batches,
         })
     }
@@ -92,7 +95,7 @@ impl Accepted {
     }
 
     fn is_small(&self) -> bool {
-        self.tail.is_some() && self.deleted.stored_bytes() <= LOGGED_DELETED_BYTES_MOST
+        self.tail.is_some() && self.deleted.ids.stored_bytes() <= LOGGED_DELETED_BYTES_MOST
     }
 
     fn for_log(self) -> Result<TableChange, CommitError> {
@@ -120,14 +123,10 @@ impl TableChange {
     /// A change with its log record. `rows` share no memory with others.
     pub(crate) fn new(
         table: Arc<Table>,
-        deleted: RowIds,
+        deleted: SeenRows,
         rows: Option<RecordBatch>,
     ) -> Result<Self, CommitError> {
-        let record = Record::of(&deleted, rows.as_ref());
-        let record = record.map_err(|source| InputError::Arrow {
-            table: table.spec().name.clone(),
-            source,
-        })?;
+        let record = encoded(&table, &deleted.ids, rows.as_ref())?;
         let rows = rows.map(|batch| TailRows {
             keys: table.key().map(|key| key.normalize_batch(&batch)),
             batch,
@@ -139,6 +138,56 @@ impl TableChange {
             record,
         })
     }
+
+    /// Finds the rows that go again where compaction has put them. Called by the writer, which alone moves rows.
+    ///
+    /// # Errors
+    /// [`CommitError::Conflict`]: one was deleted before.
+    pub(crate) fn follow(&mut self) -> Result<(), CommitError> {
+        if self.deleted.follow(&self.table)? {
+            let rows = self.rows.as_ref().map(|rows| &rows.batch);
+            self.record = encoded(&self.table, &self.deleted.ids, rows)?;
+        }
+        Ok(())
+    }
+}
+
+impl SeenRows {
+    /// Takes the numbers that the rows of `table` have now. Returns whether any has another one than before.
+    ///
+    /// # Errors
+    /// [`CommitError::Conflict`]: one was deleted before it could be moved.
+    pub(crate) fn follow(&mut self, table: &Table) -> Result<bool, CommitError> {
+        let Some(numbering) = &self.numbering else {
+            return Ok(false);
+        };
+        let followed = numbering.follow(&self.ids);
+        let followed = followed.map_err(|row| CommitError::Conflict {
+            table: table.spec().name.clone(),
+            row: row.get(),
+        })?;
+        let Some((ids, numbering)) = followed else {
+            return Ok(false);
+        };
+        *self = SeenRows {
+            ids,
+            numbering: Some(numbering),
+        };
+        Ok(true)
+    }
+}
+
+/// The log record of a change.
+fn encoded(
+    table: &Table,
+    deleted: &RowIds,
+    rows: Option<&RecordBatch>,
+) -> Result<Record, CommitError> {
+    let record = Record::of(deleted, rows);
+    Ok(record.map_err(|source| InputError::Arrow {
+        table: table.spec().name.clone(),
+        source,
+    })?)
 }
 
 /// Commits changes of different tables: all of them or none.
@@ -151,12 +200,12 @@ pub(crate) fn commit(requests: &Requests, changes: Vec<Change>) -> Result<Commit
         let table = pair[0].table.spec().name.clone();
         return Err(CommitError::TableTwice { table });
     }
-    accepted.retain(|change| !change.deleted.is_empty() || change.rows() > 0);
+    accepted.retain(|change| !change.deleted.ids.is_empty() || change.rows() > 0);
     let Some(first) = accepted.first() else {
         return Ok(Committed::default());
     };
     let table = first.table.clone();
-    let deleted = accepted.iter().map(|change| change.deleted.len()).sum();
+    let deleted = accepted.iter().map(|change| change.deleted.ids.len()).sum();
     let appended = accepted.iter().map(Accepted::rows).sum();
     let taken_bytes = accepted.iter().map(Accepted::bytes).sum();
     let number = if accepted.iter().all(Accepted::is_small) {

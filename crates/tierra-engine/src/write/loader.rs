@@ -11,14 +11,13 @@ use std::thread::JoinHandle;
 use arrow::array::{ArrayRef, RecordBatch};
 use tierra_column::Encoding;
 
-use crate::deleted::row_ids::RowIds;
 use crate::error::{AppendError, ColumnsError, LoadError, StorageError};
 use crate::index::key::LoadedKeys;
 use crate::manifest::SEGMENT_ROWS;
 use crate::slice_bytes::slice_bytes;
 use crate::table::Table;
 use crate::table::load_merge_lock::LoadPass;
-use crate::table::requests::{BulkChange, BulkCommit, EncodedSegment, Load, Request};
+use crate::table::requests::{BulkChange, BulkCommit, EncodedSegment, Load, Request, SeenRows};
 use crate::write::column_source::{Batches, Checked, ColumnSource};
 use crate::write::encode::encode_segments;
 
@@ -263,7 +262,7 @@ impl Loader {
         let commit = BulkCommit {
             changes: vec![BulkChange {
                 table: self.table.clone(),
-                deleted: RowIds::default(),
+                deleted: SeenRows::default(),
                 load: Some(load),
             }],
         };

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tierra_engine::{Change, CommitError, Database, DatabaseOptions, Replicas, Table};
+use tierra_engine::{Database, DatabaseOptions, Replicas, Table};
 use tierra_memory::simulation::{Image, Recorder, Trace};
 
 use super::{Model, batch, change, scanned, spec};
@@ -105,18 +105,10 @@ impl Program {
 
     /// One commit: in each table rows of some keys go, and others come.
     pub(crate) fn commit(&mut self, changes: &[TableChange<'_>]) {
-        loop {
-            let made = changes.iter().map(|(name, deleted, appended)| {
-                change(&self.table(name).snapshot(), deleted, appended)
-            });
-            let made: Vec<Change> = made.collect();
-            match self.database().commit(made) {
-                Ok(_) => break,
-                // Compaction moved the rows.
-                Err(CommitError::Conflict { .. }) => {}
-                Err(error) => panic!("{error}"),
-            }
-        }
+        let made = changes.iter().map(|(name, deleted, appended)| {
+            change(&self.table(name).snapshot(), deleted, appended)
+        });
+        self.database().commit(made.collect()).unwrap();
         self.done(|state| {
             for (name, deleted, appended) in changes {
                 let model = state.get_mut(*name).unwrap();

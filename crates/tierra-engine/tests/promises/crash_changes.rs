@@ -1,7 +1,9 @@
 //! The promise of a database whose rows change when the power is cut: a commit is there whole or not at all, in all of its tables.
 //! The whole engine is recorded, and a database is opened on every image that a power cut could leave, or on a seeded sample.
 
-use tierra_memory::simulation::{Limits, Recorder, Report, StepKind, Trace};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tierra_memory::simulation::{Image, Limits, Recorder, Report, StepKind, Trace};
 
 use crate::changed::program::{Program, Recorded};
 use crate::simulated::{RECORDERS, assert_kept, folder};
@@ -9,7 +11,11 @@ use crate::simulated::{RECORDERS, assert_kept, folder};
 fn explore(recorded: &Recorded, trace: &Trace, limits: &Limits) -> Report {
     let dir = folder();
     let image = dir.path().join("image");
-    let check = |image: &tierra_memory::simulation::Image<'_>| recorded.check(image);
+    // A panic is a violation, too.
+    let check = |image: &Image<'_>| {
+        let checked = catch_unwind(AssertUnwindSafe(|| recorded.check(image)));
+        checked.unwrap_or_else(|_| Err("the check panicked".to_owned()))
+    };
     trace.explore_directory(&image, limits, check).unwrap()
 }
 

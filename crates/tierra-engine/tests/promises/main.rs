@@ -51,6 +51,7 @@ mod lookups;
 mod lost_publication;
 mod merge;
 mod missing_tiers;
+mod moved;
 mod offline_damage;
 mod read_only;
 mod refusal;

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::changed::{self, Model};
 use crate::support::{self, NOTE, all_rows, options, pool_bytes, rows, sorted, spec, used_bytes};
 use arrow::array::{Array, ArrayRef, Int32Array, RecordBatch};
-use tierra_column::Encoding;
+use tierra_column::{Encoding, LogicalType};
 use tierra_engine::{
-    AppendError, Database, DatabaseOptions, InputError, LoadError, StorageError, Table,
+    AppendError, ColumnSpec, Database, DatabaseOptions, InputError, LoadError, StorageError, Table,
+    TableSpec,
 };
 use tierra_memory::PoolError;
 
@@ -268,4 +270,70 @@ fn a_load_that_is_refused_at_its_commit_leaves_no_codes() {
         pool_bytes(&database)
     });
     assert_eq!(used[0], used[1], "with the refused load, and without");
+}
+
+/// A pool without room for the segment that a compaction makes: everything stays as it was, and goes on. Once there is room, the
+/// rows that are gone give back theirs.
+#[test]
+fn a_pool_that_is_full_leaves_out_a_compaction() {
+    const CAPACITY_BYTES: u64 = 24 << 20;
+    const ROWS: i64 = 800_000;
+    const GONE: i64 = 260_000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let small = DatabaseOptions {
+        capacity_bytes: Some(CAPACITY_BYTES),
+        ..options()
+    };
+    let database = Database::create(&path, &small).unwrap();
+    let table = database.create_table(changed::spec("t", true)).unwrap();
+    let all: Vec<(i64, i64)> = (0..ROWS).map(|key| (key, 0)).collect();
+    changed::commit(&database, &table, &[], &all).unwrap();
+    changed::commit(&database, &table, &[], &[(ROWS, 0)]).unwrap();
+    let mut model: Model = all.into_iter().chain([(ROWS, 0)]).collect();
+    // A quarter of a MiB at a time, which cannot be made smaller.
+    let numbers = ColumnSpec::new("number", LogicalType::Integer);
+    let filler = TableSpec {
+        name: "filler".to_owned(),
+        columns: vec![numbers],
+        primary_key: vec![],
+    };
+    let filler = database.create_table(filler).unwrap();
+    let batch = |first: i32| {
+        let numbers = (first..first + 66_000).map(|n| n.wrapping_mul(0x5851_F42D));
+        let numbers: ArrayRef = Arc::new(numbers.collect::<Int32Array>());
+        RecordBatch::try_new(filler.schema(), vec![numbers]).unwrap()
+    };
+    let mut loads = (0..).map(|load| filler.append(&[batch(load * 66_000)]));
+    assert!(loads.any(|load| load.is_err()));
+    let (stored, before) = (table.snapshot().stored_bytes(), pool_bytes(&database));
+    let room = CAPACITY_BYTES - before;
+    assert!(
+        room < stored / 2,
+        "{room} bytes left for two thirds of {stored}"
+    );
+    let gone: Vec<i64> = (0..GONE).collect();
+    changed::commit(&database, &table, &gone, &[]).unwrap();
+    model.retain(|key, _| *key >= GONE);
+    let after = pool_bytes(&database);
+    assert_eq!(table.snapshot().deleted_rows(), GONE as u64, "compacted");
+    assert!(after <= before + (1 << 16), "{after} of {before} bytes");
+    changed::check(&table.snapshot(), &model, &[], &[7]);
+    // Commits go on.
+    changed::commit(&database, &table, &[GONE], &[(GONE, 1)]).unwrap();
+    model.insert(GONE, 1);
+    database.wait_for_near_copies().unwrap();
+    changed::check(&table.snapshot(), &model, &[], &[7]);
+    drop((table, filler));
+    database.close();
+    drop(database);
+    let database = Database::open(&path, &small).unwrap();
+    let table = database.table("t").unwrap();
+    changed::check(&table.snapshot(), &model, &[], &[7]);
+    database.drop_table("filler").unwrap();
+    changed::commit(&database, &table, &[GONE + 1], &[]).unwrap();
+    model.remove(&(GONE + 1));
+    database.wait_for_near_copies().unwrap();
+    assert_eq!(table.snapshot().deleted_rows(), 0);
+    changed::check(&table.snapshot(), &model, &[], &[7]);
 }

@@ -23,7 +23,7 @@ use crate::recording::Order;
 use crate::{LINE_BYTES, arch, emulation, trouble};
 
 /// The layer that stores, flushes and fences for a copy. Lines are mapped and lie in the copy.
-pub(crate) trait PersistLayer: Sized {
+pub(crate) trait PersistLayer: Sized + 'static {
     /// Proof that lines are on their way.
     type Flushed;
     /// Lines on their way to several copies.
@@ -46,15 +46,15 @@ pub(crate) trait PersistLayer: Sized {
     /// Waits for them.
     fn fence(copy: &Replica<Self>, flushed: Self::Flushed) -> io::Result<()>;
 
-    /// Leaves them to the one fence of several copies, if they can share one.
+    /// Leaves them to the one fence of several copies, or of one pool, if they cannot share more.
     fn join<'t>(
         copy: &'t Replica<Self>,
         in_flight: &mut Self::InFlight<'t>,
         flushed: Self::Flushed,
-    ) -> io::Result<()>;
+    );
 
     /// That fence.
-    fn fence_all(in_flight: Self::InFlight<'_>) -> io::Result<()>;
+    fn fence_all(in_flight: Self::InFlight<'_>) -> Result<(), PoolError>;
 }
 
 impl PersistLayer for Processor {
@@ -84,12 +84,10 @@ impl PersistLayer for Processor {
     }
 
     #[inline(always)]
-    fn join(_: &Replica<Self>, (): &mut (), (): ()) -> io::Result<()> {
-        Ok(())
-    }
+    fn join(_: &Replica<Self>, (): &mut (), (): ()) {}
 
     #[inline(always)]
-    fn fence_all((): ()) -> io::Result<()> {
+    fn fence_all((): ()) -> Result<(), PoolError> {
         arch::fence();
         Ok(())
     }
@@ -108,10 +106,34 @@ pub(crate) struct Unfenced {
     _not_send: PhantomData<*const ()>,
 }
 
+/// What has been flushed and not fenced yet.
+#[derive(Default)]
+pub(crate) struct InPools<'t> {
+    /// Any copy of those whose fences are one.
+    shared: Option<&'t Replica<ViaPool>>,
+    /// Ranges of pools that are each waited for, with a copy there.
+    ranges: Vec<(&'t Replica<ViaPool>, Unfenced)>,
+}
+
+/// Ranges of one pool are waited for together if they lie this close: the kernel looks at all pages between.
+const JOINED_BYTES_MOST: usize = 64 << 20;
+
+impl Unfenced {
+    /// Whether both are in a range that is not too long. They are of one pool.
+    fn is_near(&self, other: &Unfenced) -> bool {
+        let (start, end) = (self.start.min(other.start), self.end.max(other.end));
+        end.addr() - start.addr() <= JOINED_BYTES_MOST
+    }
+
+    /// The range of both.
+    fn extend(&mut self, other: &Unfenced) {
+        (self.start, self.end) = (self.start.min(other.start), self.end.max(other.end));
+    }
+}
+
 impl PersistLayer for ViaPool {
     type Flushed = Unfenced;
-    /// Any copy of those whose fences are one.
-    type InFlight<'t> = Option<&'t Replica<ViaPool>>;
+    type InFlight<'t> = InPools<'t>;
 
     fn stores(copy: &Replica<Self>, to: *const u8, bytes: &[u8], order: Order) {
         if let Some(recorder) = copy.log.recorder() {
@@ -137,12 +159,9 @@ impl PersistLayer for ViaPool {
         Ok(ViaPool::streamed(lines))
     }
 
-    fn both(one: Unfenced, other: Unfenced) -> Unfenced {
-        Unfenced {
-            start: one.start.min(other.start),
-            end: one.end.max(other.end),
-            _not_send: PhantomData,
-        }
+    fn both(mut one: Unfenced, other: Unfenced) -> Unfenced {
+        one.extend(&other);
+        one
     }
 
     fn fence(copy: &Replica<Self>, Unfenced { start, end, .. }: Unfenced) -> io::Result<()> {
@@ -151,25 +170,32 @@ impl PersistLayer for ViaPool {
         unsafe { copy.log.medium().fence(start, len_bytes) }
     }
 
-    fn join<'t>(
-        copy: &'t Replica<Self>,
-        in_flight: &mut Option<&'t Replica<ViaPool>>,
-        flushed: Unfenced,
-    ) -> io::Result<()> {
+    fn join<'t>(copy: &'t Replica<Self>, in_flight: &mut InPools<'t>, flushed: Unfenced) {
         if copy.log.shares_fences() {
-            *in_flight = Some(copy);
-            return Ok(());
+            in_flight.shared = Some(copy);
+            return;
         }
-        ViaPool::fence(copy, flushed)
+        let mut others = in_flight.ranges.iter_mut();
+        let near = others.find_map(|(other, range)| {
+            let is_same = Arc::ptr_eq(other.log.pool(), copy.log.pool());
+            (is_same && range.is_near(&flushed)).then_some(range)
+        });
+        match near {
+            Some(range) => range.extend(&flushed),
+            None => in_flight.ranges.push((copy, flushed)),
+        }
     }
 
-    fn fence_all(in_flight: Option<&Replica<ViaPool>>) -> io::Result<()> {
-        match in_flight {
+    fn fence_all(InPools { shared, ranges }: InPools<'_>) -> Result<(), PoolError> {
+        for (copy, range) in ranges {
+            ViaPool::fence(copy, range).map_err(|e| copy.failed(e))?;
+        }
+        match shared {
             // A processor's fence, which ignores the range.
-            Some(copy) => ViaPool::fence(
-                copy,
-                ViaPool::streamed(Lines::of(copy.start.as_ptr(), LINE_BYTES)),
-            ),
+            Some(copy) => {
+                let any = ViaPool::streamed(Lines::of(copy.start.as_ptr(), LINE_BYTES));
+                ViaPool::fence(copy, any).map_err(|e| copy.failed(e))
+            }
             None => Ok(()),
         }
     }
@@ -323,19 +349,15 @@ impl<B: PersistLayer> Replica<B> {
 
     /// Leaves it to the one fence of several copies.
     #[inline(always)]
-    pub(crate) fn join<'t>(
-        &'t self,
-        in_flight: &mut B::InFlight<'t>,
-        flushed: B::Flushed,
-    ) -> Result<(), PoolError> {
-        B::join(self, in_flight, flushed).map_err(|e| self.failed(e))
+    pub(crate) fn join<'t>(&'t self, in_flight: &mut B::InFlight<'t>, flushed: B::Flushed) {
+        B::join(self, in_flight, flushed);
     }
 
     /// Waits for all of it.
     #[inline(always)]
-    pub(crate) fn fence_all(&self, in_flight: B::InFlight<'_>) -> Result<Persisted, PoolError> {
+    pub(crate) fn fence_all(in_flight: B::InFlight<'_>) -> Result<Persisted, PoolError> {
         if !planted::is(planted::Bug::NoFence) {
-            B::fence_all(in_flight).map_err(|e| self.failed(e))?;
+            B::fence_all(in_flight)?;
         }
         Ok(Persisted::by_fence())
     }
@@ -439,6 +461,14 @@ impl Copies {
             true => Ok(()),
             // Two numbers rather than `written`, which would be spilled to memory for the call, trouble or not.
             false => self.refuse_if_lost(written.first, written.end),
+        }
+    }
+
+    /// Refuses if any of that, which is about to be written, is lost.
+    pub(crate) fn refuse_if_lost_in(&self, range: WrittenRange) -> Result<(), PoolError> {
+        match self.are_healthy() {
+            true => Ok(()),
+            false => self.refuse_if_lost(range.first, range.end),
         }
     }
 

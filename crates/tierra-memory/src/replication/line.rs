@@ -76,5 +76,5 @@ fn store_line<B: PersistLayer, const EACH: bool>(
     for copy in copies {
         steps.wait(copy, copy.flush(copy.store_line(at, words))?)?;
     }
-    steps.end(&copies[0])
+    steps.end()
 }

@@ -35,8 +35,10 @@ pub use transaction::{ReplicatedTransaction, ReplicatedUndo};
 
 use crate::LINE_BYTES;
 pub use crate::arch::Scatter;
-use crate::pool::{CheckedLog, Copies, Extent, Persisted, Pool, PoolError, WrittenRange};
-use template::{SingleWrite, run};
+use crate::pool::{
+    CheckedLog, Copies, Extent, PersistLayer, Persisted, Pool, PoolError, Replica, WrittenRange,
+};
+use template::{Later, SingleWrite, run, run_until};
 use workers::Workers;
 
 /// A copy: a log of a pool.
@@ -78,6 +80,29 @@ pub struct ReplicaSet {
     last_end: u64,
     len_bytes: u64,
     repaired_bytes: u64,
+}
+
+/// What [`ReplicaSet::write_together`] writes to a set: offsets and bytes.
+#[derive(Debug)]
+pub struct SetWrites<'w> {
+    /// The set.
+    pub set: &'w mut ReplicaSet,
+    /// Parts of its log.
+    pub writes: &'w [(u64, &'w [u8])],
+}
+
+/// Writes to sets, and waits for all of them at once.
+fn run_together<'t, B: PersistLayer>(
+    sets: impl IntoIterator<Item = (&'t [Replica<B>], Composition, &'t [(u64, &'t [u8])])>,
+) -> Result<Persisted, (usize, ReplicationError)> {
+    let mut in_flight = B::InFlight::default();
+    for (number, (copies, composition, writes)) in sets.into_iter().enumerate() {
+        let later = Later::<B>(&mut in_flight);
+        let written = run_until(composition, copies, writes.iter().copied(), later);
+        written.map_err(|error| (number, error.into()))?;
+    }
+    let durable = Replica::<B>::fence_all(in_flight);
+    durable.map_err(|error| (0, error.into()))
 }
 
 /// A copy that is being added.
@@ -242,6 +267,74 @@ impl ReplicaSet {
         }
         let _all_durable = self.replicate_all(composition, writes.iter().copied())?;
         Ok(())
+    }
+
+    /// As [`ReplicaSet::write_all`] of each set, durably on return, and under one fence of all of them where the method waits once
+    /// and the media share one. A crash leaves any of what was written in any of the sets. An error comes with the number of the
+    /// set; what the others hold is unknown, too.
+    ///
+    /// # Errors
+    /// As [`ReplicaSet::write`].
+    pub fn write_together(
+        method: &Method,
+        sets: &mut [SetWrites<'_>],
+    ) -> Result<(), (usize, ReplicationError)> {
+        let mut compositions = Vec::with_capacity(sets.len());
+        for (number, SetWrites { set, writes }) in sets.iter_mut().enumerate() {
+            let choice = set.prepare(method, writes);
+            compositions.push(choice.map_err(|error| (number, error))?);
+        }
+        let all = || sets.iter().zip(&compositions);
+        let is_alone = |(one, composition): (&SetWrites<'_>, &Composition)| {
+            let by_threads = matches!(composition.copy, CopyBy::Threads(_));
+            matches!(composition.waits, Waits::Each) || by_threads && one.set.copies.len() > 1
+        };
+        if all().any(is_alone) {
+            for (number, SetWrites { set, writes }) in sets.iter_mut().enumerate() {
+                let written = set.write_all(method, writes);
+                written.map_err(|error| (number, error))?;
+            }
+            return Ok(());
+        }
+        let by_processor = all().map(|(one, composition)| {
+            let copies = one.set.written.by_processor()?;
+            Some((copies, *composition, one.writes))
+        });
+        let by_pool = all().map(|(one, composition)| {
+            let copies = one.set.written.by_pool();
+            (copies, *composition, one.writes)
+        });
+        let _all_durable = match by_processor.collect::<Option<Vec<_>>>() {
+            Some(all) => run_together(all),
+            None => run_together(by_pool),
+        }?;
+        for (number, SetWrites { set, writes }) in sets.iter().enumerate() {
+            let and =
+                |written: WrittenRange, (at, bytes): &(u64, &[u8])| written.and(*at, bytes.len());
+            let written = writes.iter().fold(WrittenRange::NOTHING, and);
+            let wrote = set.written.wrote(written);
+            wrote.map_err(|error| (number, error.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Checks writes, and chooses how they are done.
+    fn prepare(
+        &mut self,
+        method: &Method,
+        writes: &[(u64, &[u8])],
+    ) -> Result<Composition, ReplicationError> {
+        let mut range = WrittenRange::NOTHING;
+        for (at, bytes) in writes {
+            self.refuse_outside(*at, bytes.len() as u64)?;
+            range = range.and(*at, bytes.len());
+        }
+        self.refuse_if_poisoned()?;
+        self.written.refuse_if_lost_in(range)?;
+        let (at, bytes) = writes
+            .last()
+            .map_or((0, 0), |(at, bytes)| (*at, bytes.len()));
+        Ok(self.choose(method, at, bytes as u64, false))
     }
 
     /// The composition that the method chooses for a write, which is then recorded as the last one. The range may lie outside.

@@ -1,7 +1,7 @@
 //! The one template that every composition is generated from.
 //!
 //! Invariant: on return all copies are durable: what each step flushed is either fenced at once, or is in
-//! flight until the one fence at the end.
+//! flight until the one fence at the end, or until that of several sets ([`Later`]).
 
 use super::composition::{Composition, CopyBy, Master, Waits};
 use crate::pool::{PersistLayer, Persisted, PoolError, Replica, ViaPool};
@@ -67,6 +67,50 @@ impl<'b, I: Iterator<Item = (u64, &'b [u8])>> WriteList<'b> for I {
     }
 }
 
+/// When what is in flight at the end of a write is waited for.
+pub(super) trait Fence<'t, B: PersistLayer> {
+    /// What the caller has then.
+    type Done;
+
+    /// What is in flight already.
+    fn begin(&mut self) -> B::InFlight<'t>;
+
+    fn end<const EACH: bool>(self, steps: Steps<'t, B, EACH>) -> Result<Self::Done, PoolError>;
+}
+
+/// At its end.
+pub(super) struct AtEnd;
+
+impl<'t, B: PersistLayer> Fence<'t, B> for AtEnd {
+    type Done = Persisted;
+
+    #[inline(always)]
+    fn begin(&mut self) -> B::InFlight<'t> {
+        B::InFlight::default()
+    }
+
+    #[inline(always)]
+    fn end<const EACH: bool>(self, steps: Steps<'t, B, EACH>) -> Result<Persisted, PoolError> {
+        steps.end()
+    }
+}
+
+/// Later, with what others have in flight.
+pub(super) struct Later<'i, 't, B: PersistLayer>(pub(super) &'i mut B::InFlight<'t>);
+
+impl<'t, B: PersistLayer> Fence<'t, B> for Later<'_, 't, B> {
+    type Done = ();
+
+    fn begin(&mut self) -> B::InFlight<'t> {
+        std::mem::take(self.0)
+    }
+
+    fn end<const EACH: bool>(self, steps: Steps<'t, B, EACH>) -> Result<(), PoolError> {
+        *self.0 = steps.in_flight;
+        Ok(())
+    }
+}
+
 /// Runs a composition on copies, the master first: compiled alone, so that what it leaves out costs nothing.
 #[inline(always)]
 pub(super) fn run<'b, B: PersistLayer>(
@@ -74,6 +118,17 @@ pub(super) fn run<'b, B: PersistLayer>(
     copies: &[Replica<B>],
     writes: impl WriteList<'b>,
 ) -> Result<Persisted, PoolError> {
+    run_until(composition, copies, writes, AtEnd)
+}
+
+/// The same with another fence.
+#[inline(always)]
+pub(super) fn run_until<'b, 't, B: PersistLayer, F: Fence<'t, B>>(
+    composition: Composition,
+    copies: &'t [Replica<B>],
+    writes: impl WriteList<'b>,
+    fence: F,
+) -> Result<F::Done, PoolError> {
     let Composition {
         waits,
         master,
@@ -81,27 +136,33 @@ pub(super) fn run<'b, B: PersistLayer>(
         copy,
     } = composition;
     match (waits, prefetch) {
-        (Waits::Each, false) => choose::<B, _, true, false>(master, copies, copy, writes),
-        (Waits::Each, true) => choose::<B, _, true, true>(master, copies, copy, writes),
-        (Waits::Once, false) => choose::<B, _, false, false>(master, copies, copy, writes),
-        (Waits::Once, true) => choose::<B, _, false, true>(master, copies, copy, writes),
+        (Waits::Each, false) => choose::<B, _, F, true, false>(master, copies, copy, writes, fence),
+        (Waits::Each, true) => choose::<B, _, F, true, true>(master, copies, copy, writes, fence),
+        (Waits::Once, false) => {
+            choose::<B, _, F, false, false>(master, copies, copy, writes, fence)
+        }
+        (Waits::Once, true) => choose::<B, _, F, false, true>(master, copies, copy, writes, fence),
     }
 }
 
 #[inline(always)]
-fn choose<'b, B: PersistLayer, P, const EACH: bool, const PREFETCH: bool>(
+fn choose<'b, 't, B: PersistLayer, P, F, const EACH: bool, const PREFETCH: bool>(
     master: Master,
-    copies: &[Replica<B>],
+    copies: &'t [Replica<B>],
     copy: CopyBy,
     writes: P,
-) -> Result<Persisted, PoolError>
+    fence: F,
+) -> Result<F::Done, PoolError>
 where
     P: WriteList<'b>,
+    F: Fence<'t, B>,
 {
     match master {
-        Master::Pre => generated::<B, P, EACH, PREFETCH, PRE>(copies, copy, writes),
-        Master::Post => generated::<B, P, EACH, PREFETCH, POST>(copies, copy, writes),
-        Master::Streamed => generated::<B, P, EACH, PREFETCH, STREAMED>(copies, copy, writes),
+        Master::Pre => generated::<B, P, F, EACH, PREFETCH, PRE>(copies, copy, writes, fence),
+        Master::Post => generated::<B, P, F, EACH, PREFETCH, POST>(copies, copy, writes, fence),
+        Master::Streamed => {
+            generated::<B, P, F, EACH, PREFETCH, STREAMED>(copies, copy, writes, fence)
+        }
     }
 }
 
@@ -110,21 +171,28 @@ where
 #[inline(never)]
 fn generated<
     'b,
+    't,
     B: PersistLayer,
     P,
+    F,
     const EACH: bool,
     const PREFETCH: bool,
     const MASTER: MasterCode,
 >(
-    copies: &[Replica<B>],
+    copies: &'t [Replica<B>],
     copy: CopyBy,
     writes: P,
-) -> Result<Persisted, PoolError>
+    mut fence: F,
+) -> Result<F::Done, PoolError>
 where
     P: WriteList<'b>,
+    F: Fence<'t, B>,
 {
     let (master, replicas) = copies.split_first().expect("a set has a master");
-    let mut steps = Steps::<B, EACH>::default();
+    let mut steps = Steps::<B, EACH> {
+        in_flight: fence.begin(),
+        last: None,
+    };
     writes.try_each(|at, bytes| {
         if PREFETCH {
             replicas.iter().for_each(|replica| replica.prefetch(at));
@@ -164,7 +232,7 @@ where
         }
         Ok(())
     })?;
-    steps.end(master)
+    fence.end(steps)
 }
 
 /// What has been flushed so far.
@@ -192,18 +260,18 @@ impl<'t, B: PersistLayer, const EACH: bool> Steps<'t, B, EACH> {
     ) -> Result<(), PoolError> {
         match EACH {
             true => self.last = Some(copy.fence(flushed)?),
-            false => copy.join(&mut self.in_flight, flushed)?,
+            false => copy.join(&mut self.in_flight, flushed),
         }
         Ok(())
     }
 
     /// Waits for all that was not waited for yet.
     #[inline(always)]
-    pub(super) fn end(self, copy: &'t Replica<B>) -> Result<Persisted, PoolError> {
+    pub(super) fn end(self) -> Result<Persisted, PoolError> {
         match self.last {
             // Each was waited for when this one was.
             Some(persisted) => Ok(persisted),
-            None => copy.fence_all(self.in_flight),
+            None => Replica::<B>::fence_all(self.in_flight),
         }
     }
 }

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Composition, CopyBy, Master, Method, ReplicaSet, Waits};
+use super::{Composition, CopyBy, Master, Method, ReplicaSet, SetWrites, Waits};
 use crate::pool::copies::planted::{Bug, PLANTED};
-use crate::simulation::{Image, Limits, Recorder, Report};
+use crate::simulation::{Image, Limits, Recorder, Report, StepKind};
 use crate::{Extent, Pool, PoolOptions};
 
 const COPIES: usize = 2;
@@ -36,8 +36,18 @@ fn options(recorder: &Recorder, pool: usize) -> PoolOptions {
     }
 }
 
-/// Writes the number of each write all over its range, with a bug or none, and looks at what a power cut leaves.
-fn explored(composition: Composition, bug: Option<Bug>) -> Report {
+/// Which sets the pools' logs form.
+#[derive(Clone, Copy, PartialEq)]
+enum Sets {
+    /// One, of all of them.
+    One,
+    /// One for each, written together.
+    Together,
+}
+
+/// Writes the number of each write all over its range, with a bug or none, and looks at what a power cut leaves. With the number of
+/// fences of a write.
+fn explored(sets: Sets, composition: Composition, bug: Option<Bug>) -> (Report, usize) {
     let dir = tempfile::tempdir().unwrap();
     let recorder = Recorder::by_line();
     let mut copies = Vec::new();
@@ -51,15 +61,34 @@ fn explored(composition: Composition, bug: Option<Bug>) -> Report {
         copies.push((pool, log.extent()));
     }
     recorder.acknowledge(1);
-    let mut set = ReplicaSet::open(&copies).unwrap();
+    let of_set = match sets {
+        Sets::One => COPIES,
+        Sets::Together => 1,
+    };
+    let opened = copies.chunks(of_set).map(ReplicaSet::open);
+    let mut opened = opened.collect::<Result<Vec<_>, _>>().unwrap();
+    let method = Method::Always(composition);
+    let fences = || recorder.trace().steps(StepKind::Fence).len();
+    let before = fences();
     PLANTED.set(bug);
     for number in 1..=WRITES {
         let bytes = [number as u8; LEN_BYTES];
-        set.write(&Method::Always(composition), FROM, &bytes)
-            .unwrap();
+        let writes = [(FROM, &bytes[..])];
+        match &mut opened[..] {
+            [set] => set.write(&method, FROM, &bytes).unwrap(),
+            opened => {
+                let opened = opened.iter_mut();
+                let all = opened.map(|set| SetWrites {
+                    set,
+                    writes: &writes,
+                });
+                ReplicaSet::write_together(&method, &mut all.collect::<Vec<_>>()).unwrap();
+            }
+        }
         recorder.acknowledge(1 + number);
     }
     PLANTED.set(None);
+    let fences = (fences() - before) / WRITES as usize;
     let images: Vec<PathBuf> = (0..COPIES)
         .map(|pool| dir.path().join(format!("image{pool}")))
         .collect();
@@ -69,10 +98,11 @@ fn explored(composition: Composition, bug: Option<Bug>) -> Report {
         ..Limits::default()
     };
     let check = |image: &Image<'_>| check(image, &images, &logs);
-    recorder
-        .trace()
-        .explore_pools(&images, &limits, check)
-        .unwrap()
+    let trace = recorder.trace();
+    (
+        trace.explore_pools(&images, &limits, check).unwrap(),
+        fences,
+    )
 }
 
 fn check(image: &Image<'_>, paths: &[PathBuf], logs: &[Extent]) -> Result<(), String> {
@@ -96,10 +126,18 @@ fn check(image: &Image<'_>, paths: &[PathBuf], logs: &[Extent]) -> Result<(), St
 
 #[test]
 fn what_is_forgotten_in_storing_to_copies_is_found() {
-    for composition in [STREAMED, STORED] {
-        let report = explored(composition, None);
+    for (sets, composition, expected) in [
+        (Sets::One, STREAMED, 1),
+        (Sets::One, STORED, 1),
+        (Sets::One, Composition::BASIC, COPIES),
+        (Sets::Together, STREAMED, 1),
+        (Sets::Together, STORED, 1),
+        (Sets::Together, Composition::BASIC, COPIES),
+    ] {
+        let (report, fences) = explored(sets, composition, None);
         assert!(report.violations.is_empty(), "{:?}", report.violations);
         assert!(report.images > 20, "{report:?}");
+        assert_eq!(fences, expected, "{composition}");
     }
     for (composition, bug) in [
         (STREAMED, Bug::HeadNotFlushed),
@@ -108,8 +146,10 @@ fn what_is_forgotten_in_storing_to_copies_is_found() {
         (STORED, Bug::LastLineNotFlushed),
         (STORED, Bug::NoFence),
     ] {
-        let report = explored(composition, Some(bug));
-        assert!(!report.violations.is_empty(), "{bug:?} in {composition:?}");
+        for sets in [Sets::One, Sets::Together] {
+            let (report, _) = explored(sets, composition, Some(bug));
+            assert!(!report.violations.is_empty(), "{bug:?} in {composition:?}");
+        }
     }
 }
 

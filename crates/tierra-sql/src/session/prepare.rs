@@ -323,9 +323,9 @@ impl Session {
             .point(name)
             .ok_or_else(|| PreparedError::Unknown(name.to_string()))?;
         self.transactions.check()?;
-        plan.execute_keys(&self.database, keys, self.execution(), |table| {
-            self.snapshot_of(table)
-        })
+        let snapshot = |table: &_| self.snapshot_of(table);
+        let found = plan.execute_keys(&self.database, keys, self.execution(), snapshot);
+        found.inspect_err(|error| self.transactions.fail(error))
     }
 
     /// Runs the prepared statement `name` with these arguments, one per parameter. An arrow `Scalar` is a value; an array is a
@@ -393,7 +393,10 @@ impl Session {
             let tracked = self.connection.begin(text);
             let result = cancellable(&tracked, defect::caught(run)).await;
             let result = result.inspect_err(|error| self.transactions.fail(error));
-            Outcome::tracked(tracked, result)
+            Outcome::tracked(
+                tracked,
+                result.map(|outcome| self.transactions.watch(outcome)),
+            )
         })
     }
 }

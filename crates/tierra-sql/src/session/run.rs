@@ -55,7 +55,10 @@ impl Session {
             self.transactions.fail(&error);
             missing::explain(error, &self.database.tables())
         });
-        Outcome::tracked(tracked, result)
+        Outcome::tracked(
+            tracked,
+            result.map(|outcome| self.transactions.watch(outcome)),
+        )
     }
 
     async fn run_any(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {

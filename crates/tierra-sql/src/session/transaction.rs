@@ -2,12 +2,14 @@
 //!
 //! Invariant: the view shows the changes so far, to this session alone.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tierra_engine::{Change, Database, Pending, Snapshot, Table};
 
 use crate::error::{ChangeError, SqlError};
 use crate::memory::Collected;
+use crate::outcome::Outcome;
 use crate::view::View;
 
 /// The place of a session's transaction.
@@ -26,7 +28,8 @@ pub(super) struct Transaction {
     /// The accounts of all rows in `pending`.
     accounts: Vec<Collected>,
     is_read_only: bool,
-    has_failed: bool,
+    /// Set by a statement that fails, be it while its rows are read.
+    has_failed: Arc<AtomicBool>,
 }
 
 struct Savepoint {
@@ -55,10 +58,7 @@ impl Transactions {
     /// # Errors
     /// If an earlier statement of the transaction failed.
     pub(super) fn check(&self) -> Result<(), ChangeError> {
-        let failed = self
-            .lock()
-            .as_ref()
-            .is_some_and(|transaction| transaction.has_failed);
+        let failed = self.lock().as_ref().is_some_and(Transaction::has_failed);
         match failed {
             true => Err(ChangeError::Aborted),
             false => Ok(()),
@@ -70,8 +70,18 @@ impl Transactions {
         if let SqlError::Change(ChangeError::NoTransaction | ChangeError::Nested) = error {
             return;
         }
-        if let Some(transaction) = self.lock().as_mut() {
-            transaction.has_failed = true;
+        if let Some(transaction) = &*self.lock() {
+            transaction.has_failed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The outcome of a statement, whose rows may still fail.
+    pub(super) fn watch(&self, outcome: Outcome) -> Outcome {
+        match (outcome, &*self.lock()) {
+            (Outcome::Rows(rows), Some(transaction)) => {
+                Outcome::Rows(rows.failing(Arc::clone(&transaction.has_failed)))
+            }
+            (outcome, _) => outcome,
         }
     }
 
@@ -106,7 +116,7 @@ impl Transactions {
             savepoints: Vec::new(),
             accounts: Vec::new(),
             is_read_only,
-            has_failed: false,
+            has_failed: Arc::default(),
         });
         Ok(())
     }
@@ -142,7 +152,8 @@ impl Transactions {
             let point = &transaction.savepoints[place];
             transaction.view = Arc::clone(&point.view);
             transaction.pending = point.pending.clone();
-            transaction.has_failed = false;
+            // Rows that were asked for before no longer matter.
+            transaction.has_failed = Arc::default();
             Ok(())
         })
     }
@@ -191,7 +202,7 @@ fn is_of(snapshot: &Snapshot, table: &Arc<Table>) -> bool {
 
 impl Transaction {
     pub(super) fn has_failed(&self) -> bool {
-        self.has_failed
+        self.has_failed.load(Ordering::Relaxed)
     }
 
     /// The changes to commit.

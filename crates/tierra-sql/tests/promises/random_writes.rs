@@ -19,9 +19,6 @@ const STATEMENTS: usize = 50;
 /// Scripts of a run.
 const SCRIPTS: u64 = 40;
 
-/// How often a transaction is run again after a conflict.
-const TRIES: usize = 10;
-
 const TABLES: [&str; 2] = ["t", "u"];
 
 /// The two sides of a script.
@@ -29,8 +26,6 @@ struct Sides {
     session: Option<Session>,
     sqlite: Connection,
     script: Vec<String>,
-    /// Where the transaction begins that is open, in the script.
-    begun: usize,
     seed: u64,
 }
 
@@ -45,21 +40,7 @@ impl Sides {
 
     /// Runs a statement on both sides; whether it succeeded.
     async fn run(&mut self, sql: String) -> bool {
-        if sql == "BEGIN" {
-            self.begun = self.script.len();
-        }
-        let mut ours = self.run_ours(&sql).await;
-        // Compaction may have moved rows under a transaction, which is then run again, as programs do.
-        for _ in 0..TRIES {
-            match &ours {
-                Err(error) if sql == "COMMIT" && error.contains("40001") => {}
-                _ => break,
-            }
-            for again in &self.script[self.begun..] {
-                let _ = self.run_ours(again).await;
-            }
-            ours = self.run_ours(&sql).await;
-        }
+        let ours = self.run_ours(&sql).await;
         let before = self.changes();
         let theirs = self.sqlite.execute_batch(&sql);
         let changed = self.changes() - before;
@@ -264,7 +245,6 @@ async fn run(seed: u64) {
         session: Some(Session::new(Arc::clone(&database), &options).unwrap()),
         sqlite: Connection::open_in_memory().unwrap(),
         script: Vec::new(),
-        begun: 0,
         seed,
     };
     for table in TABLES {

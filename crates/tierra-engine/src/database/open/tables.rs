@@ -259,6 +259,7 @@ impl TableReader<'_> {
             indexes: indexes.into(),
             tail: read.tail,
             deletions: read.deletions,
+            numbering: Arc::default(),
             keys: KeyIndexCell::of(runs),
         };
         Ok(OpenedTable {

@@ -11,7 +11,7 @@
 mod tests;
 
 use tierra_memory::LINE_BYTES;
-use tierra_memory::replication::{Method, ReplicaSet, ReplicationError};
+use tierra_memory::replication::{Method, ReplicaSet, ReplicationError, SetWrites};
 
 use super::header::{LogHeader, MARK_AT};
 use super::record::{Label, Record};
@@ -46,6 +46,32 @@ struct Last {
     extent: ExtentId,
     head: LogHeader,
     set: ReplicaSet,
+}
+
+/// A record that is complete and has its place.
+struct Sealed {
+    at: u64,
+    /// With the terminator, if there is room for it.
+    len_bytes: usize,
+    /// That all records before were acknowledged.
+    mark: [u8; 8],
+    /// Whether the log has that mark.
+    is_marked: bool,
+    /// The end of the log with the record.
+    end: LogEnd,
+}
+
+impl Sealed {
+    /// The mark, and the record, each with its place.
+    fn writes<'w>(&'w self, record: &'w Record) -> [(u64, &'w [u8]); 2] {
+        let record = &record.bytes()[..self.len_bytes];
+        [(MARK_AT as u64, &self.mark[..]), (self.at, record)]
+    }
+
+    /// The first of these that is not there yet.
+    fn first_write(&self) -> usize {
+        usize::from(self.is_marked)
+    }
 }
 
 /// The end of a log.
@@ -201,7 +227,51 @@ impl TailLog {
         record: &mut Record,
         commit: Commit,
     ) -> Result<(), ReplicationError> {
-        let Last { head, set, .. } = self.last.as_mut().expect("the caller made room");
+        let next = self.seal(record, commit);
+        let writes = next.writes(record);
+        let Last { set, .. } = self.last.as_mut().expect("it was sealed for this extent");
+        set.write_all(method, &writes[next.first_write()..])?;
+        self.end = next.end;
+        Ok(())
+    }
+
+    /// Appends a record to each of several logs as [`TailLog::append`] does, under one fence of all where the method waits once.
+    /// An error comes with the number of a log that failed, which is left as it was. The others may have their records:
+    /// they are to [take them back](TailLog::take_back).
+    ///
+    /// # Panics
+    /// If a record does not fit.
+    pub(crate) fn append_together(
+        method: &Method,
+        logs: &mut [TailLog],
+        records: &mut [&mut Record],
+        commit: Commit,
+    ) -> Result<(), (usize, ReplicationError)> {
+        let each = logs.iter().zip(records.iter_mut());
+        let sealed: Vec<Sealed> = each.map(|(log, record)| log.seal(record, commit)).collect();
+        let writes = records.iter().zip(&sealed);
+        let writes: Vec<_> = writes
+            .map(|(record, sealed)| sealed.writes(record))
+            .collect();
+        let mut sets = Vec::with_capacity(logs.len());
+        for ((log, sealed), writes) in logs.iter_mut().zip(&sealed).zip(&writes) {
+            let Last { set, .. } = log.last.as_mut().expect("it was sealed for this extent");
+            let writes = &writes[sealed.first_write()..];
+            sets.push(SetWrites { set, writes });
+        }
+        let written = ReplicaSet::write_together(method, &mut sets);
+        let failed = written.as_ref().err().map(|(failed, _)| *failed);
+        for (at, (log, sealed)) in logs.iter_mut().zip(&sealed).enumerate() {
+            if failed != Some(at) {
+                log.end = sealed.end;
+            }
+        }
+        written
+    }
+
+    /// Completes the next record, and says what is to be written.
+    fn seal(&self, record: &mut Record, commit: Commit) -> Sealed {
+        let Last { head, set, .. } = self.last.as_ref().expect("the caller made room");
         let chain = record.seal(&Label {
             sequence: self.end.sequence,
             commit: commit.number,
@@ -210,24 +280,24 @@ impl TailLog {
             chain: self.end.chain,
         });
         let room = (set.len_bytes() - self.end.at) as usize;
-        let written = record.bytes().len().min(room);
-        assert!(written as u64 >= record.len_bytes(), "the caller made room");
-        let record_at = (self.end.at, &record.bytes()[..written]);
-        match self.end.marked == self.end.sequence {
-            true => set.write_all(method, &[record_at])?,
-            false => {
-                let mark = head.mark(self.end.sequence);
-                set.write_all(method, &[(MARK_AT as u64, &mark), record_at])?;
-            }
+        let len_bytes = record.bytes().len().min(room);
+        assert!(
+            len_bytes as u64 >= record.len_bytes(),
+            "the caller made room"
+        );
+        Sealed {
+            at: self.end.at,
+            len_bytes,
+            mark: head.mark(self.end.sequence),
+            is_marked: self.end.marked == self.end.sequence,
+            end: LogEnd {
+                at: self.end.at + record.len_bytes(),
+                sequence: self.end.sequence + 1,
+                chain,
+                marked: self.end.sequence,
+                ..self.end
+            },
         }
-        self.end = LogEnd {
-            at: self.end.at + record.len_bytes(),
-            sequence: self.end.sequence + 1,
-            chain,
-            marked: self.end.sequence,
-            ..self.end
-        };
-        Ok(())
     }
 
     /// Ends the log before its last record, which does not count: [`TailLog::cut`] removes it.

@@ -460,11 +460,11 @@ fn whole_records_behind_a_damaged_one_are_found() {
     }
 }
 
-/// Records of format version 2 stay readable by every later writer's version. `TIERRA_BLESS=1` writes the file, for a new
+/// Records of format version 1 stay readable by every later writer's version. `TIERRA_BLESS=1` writes the file, for a new
 /// version.
 #[test]
 fn old_logs_stay_readable() {
-    let path = "tests/golden/tail-log-2.bin";
+    let path = "tests/golden/tail-log-1.bin";
     if std::env::var_os("TIERRA_BLESS").is_some() {
         let (bytes, starts) = log_bytes();
         std::fs::write(path, &bytes[..starts[10] + 64]).unwrap();

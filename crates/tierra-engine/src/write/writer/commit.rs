@@ -38,12 +38,13 @@ impl Writer {
         committed
     }
 
-    fn commit_changes(&mut self, commit: BulkCommit) -> Result<u64, CommitError> {
-        for BulkChange { table, deleted, .. } in &commit.changes {
+    fn commit_changes(&mut self, mut commit: BulkCommit) -> Result<u64, CommitError> {
+        for BulkChange { table, deleted, .. } in &mut commit.changes {
             self.entry(table)?;
+            deleted.follow(table)?;
             // A manifest has no bitmap of rows that are only in a log.
             let tail = table.current().tail.segment_id;
-            if deleted.by_segment().any(|(segment, _)| segment == tail) {
+            if deleted.ids.by_segment().any(|(segment, _)| segment == tail) {
                 self.seal(table)?;
             }
         }
@@ -89,7 +90,7 @@ impl Writer {
         } = change;
         let mut entry = TableEntry::clone(&*self.entry(&table)?);
         let current = table.current();
-        let left = current.without(&table, &deleted)?;
+        let left = current.without(&table, &deleted.ids)?;
         let (segments, keys) = load.map_or((Vec::new(), None), |load| (load.segments, load.keys));
         let joined = match (table.key(), keys) {
             (Some(key), Some(loaded)) => Some(key.join(&table, &left, loaded)?),

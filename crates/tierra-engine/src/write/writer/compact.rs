@@ -1,18 +1,21 @@
 //! Compaction: segments with many deleted rows, and small ones, become others, in the background.
 //!
 //! Invariant: copy on write. One manifest names the new segment instead of those that it replaces, with the rows that were deleted
-//! meanwhile. Snapshots go on with the old ones. Of a commit that deletes rows by their old numbers its caller is told that they
-//! were moved.
+//! meanwhile. Snapshots go on with the old ones, and a commit finds rows again that it knows by their old numbers
+//! ([`Numbering::follow`]).
 
 use std::sync::Arc;
+
+use roaring::RoaringBitmap;
 
 use super::background::BackgroundTask;
 use super::compact_step::{CompactStep, Compacted, is_worn};
 use super::jobs::{Job, JobKind};
 use super::run_step::RunError;
 use super::state::Writer;
-use crate::deleted::Deletions;
+use crate::deleted::numbering::{MovedSegment, Moves, Numbering};
 use crate::deleted::row_ids::RowIds;
+use crate::deleted::{DeletedRows, Deletions};
 use crate::error::StorageError;
 use crate::index::inverted::InvertedPart;
 use crate::index::key::KeyRun;
@@ -164,25 +167,41 @@ impl Writer {
         entry.runs = named.map(|run| run.entry().clone()).collect();
         let kept = current.deletions.iter().filter(|(id, _)| !step.moves(*id));
         let kept = kept.map(|(id, rows)| (id, rows.clone()));
-        let moved = ids
-            .iter()
-            .map(|id| (*id, Arc::new(step.moved(&current.deletions))));
-        let deletions: Deletions = kept.chain(moved).collect();
+        let from = step.moved_segments();
+        let gone = ids.iter().map(|id| (*id, gone_since(&from, &current)));
+        let deletions: Deletions = kept.chain(gone).collect();
+        let numbering = Arc::new(Numbering::default());
         let before = &current.dictionaries;
         let (dictionaries, new) = self.name_segments(table, &mut entry, &segments, before)?;
         fresh.extend(new);
         fresh.extend(self.store_deletions(&mut entry, &deletions)?);
         let next = self.published.with_table(entry);
         self.publish(next, fresh)?;
+        current.numbering.moved(Moves {
+            from,
+            to: ids.first().copied(),
+            next: numbering.clone(),
+        });
         table.publish(TableVersion {
             segments,
             dictionaries,
             indexes: indexes.into(),
             deletions,
+            numbering,
             keys: current.keys.with_runs(next_runs),
             ..current.next()
         });
         table.ask_for_near_copies(ids);
         Ok(true)
     }
+}
+
+/// The rows of the new segment that were deleted since the work on it began.
+fn gone_since(from: &[MovedSegment], now: &TableVersion) -> Arc<DeletedRows> {
+    let mut gone = RoaringBitmap::new();
+    for moved in from {
+        let rows = now.deletions.of(moved.id).into_iter();
+        gone.extend(moved.moved(rows.flat_map(|rows| rows.iter())).flatten());
+    }
+    Arc::new(DeletedRows::of(&gone))
 }

@@ -4,18 +4,17 @@
 //! rows that go. The writer publishes that, or drops it if the table has changed too much. Rows get new numbers.
 //!
 //! Invariant: the new segment has exactly the rows that were left when the work began, in their order. What is deleted meanwhile
-//! is told by its number then ([`CompactStep::moved`]).
+//! is told by its number then ([`CompactStep::moved_segments`]).
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::ArrayRef;
-use roaring::RoaringBitmap;
 use tierra_column::bits::{BLOCK_LEN, Mask};
 use tierra_column::{ColumnReader, Scratch};
 
 use super::run_step::RunError;
-use crate::deleted::{DeletedRows, Deletions};
+use crate::deleted::numbering::MovedSegment;
 use crate::error::{ScanError, StorageError};
 use crate::index::key::{Entry, KeyRun, MergeError, merge_without, store_run};
 use crate::manifest::SEGMENT_ROWS;
@@ -189,26 +188,19 @@ impl CompactStep {
         })
     }
 
-    /// Where the rows lie that were deleted since the work began, in the new segment.
-    pub(super) fn moved(&self, now: &Deletions) -> DeletedRows {
-        let (mut first, mut rows) = (0, RoaringBitmap::new());
-        for segment in &self.segments {
-            let id = segment.id();
-            let before = self.version.deletions.of(id);
-            let was_gone = |row: u32| before.is_some_and(|before| before.contains(row as usize));
-            // Both ascend, and what was deleted then is deleted now: a row moves up by those before it.
-            let mut gone_before = 0;
-            for row in now.of(id).iter().flat_map(|now| now.iter()) {
-                match was_gone(row) {
-                    true => gone_before += 1,
-                    false => {
-                        rows.insert(first + row - gone_before);
-                    }
-                }
+    /// The segments that go, and where their rows begin in the new one.
+    pub(super) fn moved_segments(&self) -> Vec<MovedSegment> {
+        let mut next = 0;
+        let segments = self.segments.iter().map(|segment| {
+            let first = next;
+            next += self.version.rows_of(segment) as u32;
+            MovedSegment {
+                id: segment.id(),
+                first,
+                gone: self.version.deletions.of(segment.id()).cloned(),
             }
-            first += self.version.rows_of(segment) as u32;
-        }
-        DeletedRows::of(&rows)
+        });
+        segments.collect()
     }
 }
 

@@ -12,6 +12,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tierra_memory::replication::ReplicationError;
+
 use super::losses::is_lost;
 use super::state::Writer;
 use crate::error::{CommitError, StorageError};
@@ -19,7 +21,7 @@ use crate::manifest::{SEGMENT_ROWS, lineage_mark};
 use crate::table::Table;
 use crate::table::requests::{Commit, TableChange};
 use crate::table::version::TableVersion;
-use crate::tail::{LogEnd, Participant, Record, TailLog};
+use crate::tail::{self, LogEnd, Participant, Record, TailLog};
 
 /// Retries of a commit with other logs after pages of its logs were lost.
 const COMMIT_TRIES_MOST: usize = 4;
@@ -95,6 +97,11 @@ impl Commit {
         records.sum()
     }
 
+    /// Finds the rows that go again where compaction has put them.
+    fn follow(&mut self) -> Result<(), CommitError> {
+        self.changes.iter_mut().try_for_each(TableChange::follow)
+    }
+
     fn answer(&self, answer: Result<u64, CommitError>) {
         // A caller may not wait for it.
         let _ = self.reply.send(answer);
@@ -143,7 +150,7 @@ impl Writer {
                     for commit in &group.commits {
                         commit.answer(Ok(number));
                         for change in &commit.changes {
-                            self.compact_if_worn(&change.table, &change.deleted);
+                            self.compact_if_worn(&change.table, &change.deleted.ids);
                         }
                     }
                     (most, tries) = (GROUP_COMMITS_MOST, 0);
@@ -180,8 +187,12 @@ impl Writer {
     fn stage(&mut self, waiting: &mut VecDeque<Commit>, most: usize) -> Group {
         let mut group = Group::default();
         while group.commits.len() < most
-            && let Some(commit) = waiting.pop_front()
+            && let Some(mut commit) = waiting.pop_front()
         {
+            if let Err(error) = commit.follow() {
+                commit.answer(Err(error));
+                continue;
+            }
             let bytes = group.bytes + commit.len_bytes();
             let staged = match group.commits.is_empty() || bytes <= GROUP_BYTES_MOST {
                 true => self.stage_one(&mut group, &commit),
@@ -221,7 +232,7 @@ impl Writer {
             } = change;
             self.entry(table)?;
             if self.is_begun(table) {
-                if commit.changes.len() > 1 || !deleted.is_empty() {
+                if commit.changes.len() > 1 || !deleted.ids.is_empty() {
                     let table = table.spec().name.clone();
                     return Err(CommitError::Begun { table }.into());
                 }
@@ -235,8 +246,9 @@ impl Writer {
                 tail.rows() as usize + record.rows() as usize > SEGMENT_ROWS
                     || tail.bytes() > 0 && tail.bytes() + len_bytes > TAIL_MOST_BYTES
             };
-            let after =
-                |version: &TableVersion| version.after(table, deleted, rows.as_ref(), len_bytes);
+            let after = |version: &TableVersion| {
+                version.after(table, &deleted.ids, rows.as_ref(), len_bytes)
+            };
             let (before, version) = match group.table(table.id()) {
                 Ok(at) if is_full(&group.tables[at].version) => return Err(NotStaged::Full),
                 Ok(at) => {
@@ -291,7 +303,7 @@ impl Writer {
         });
         let participants: Vec<_> = participants.filter(|_| tables.len() > 1).collect();
         let mut joined: Vec<Record> = Vec::new();
-        let mut records: Vec<&mut Record> = match &mut group.commits[..] {
+        let records: Vec<&mut Record> = match &mut group.commits[..] {
             [commit] if participants.is_empty() => commit
                 .changes
                 .iter_mut()
@@ -318,22 +330,12 @@ impl Writer {
             });
         }
         let commit = self.next_commit();
-        let mut written: Vec<(&Arc<Table>, LogEnd)> = Vec::new();
-        for (table, record) in tables.iter().zip(&mut records) {
-            let log = self
-                .logs
-                .get_mut(&table.id())
-                .expect("it has room for a record");
-            let before = log.end();
-            if let Err(error) = log.append(&self.storage.log_method, record, commit) {
-                self.take_back(&written);
-                return Err(NotWritten {
-                    table: table.clone(),
-                    error: error.into(),
-                    why: Failure::Log,
-                });
-            }
-            written.push((table, before));
+        if let Err((failed, error)) = self.append(&tables, records, commit) {
+            return Err(NotWritten {
+                table: tables[failed].clone(),
+                error: error.into(),
+                why: Failure::Log,
+            });
         }
         self.commit = commit.number;
         self.schedule_idle_marks();
@@ -341,13 +343,44 @@ impl Writer {
         Ok(commit.number)
     }
 
-    /// Removes the records of a commit from the logs that have one.
-    fn take_back(&mut self, written: &[(&Arc<Table>, LogEnd)]) {
+    /// Appends a record to the log of each table, all of them under one fence. An error comes with the number of the table whose
+    /// log failed; none has its record then.
+    fn append(
+        &mut self,
+        tables: &[Arc<Table>],
+        mut records: Vec<&mut Record>,
+        commit: tail::Commit,
+    ) -> Result<(), (usize, ReplicationError)> {
+        let method = self.storage.log_method;
+        let room = "it has room for a record";
+        if let ([table], [record]) = (tables, &mut records[..]) {
+            let log = self.logs.get_mut(&table.id()).expect(room);
+            return log
+                .append(&method, record, commit)
+                .map_err(|error| (0, error));
+        }
+        let logs = tables.iter();
+        let logs = logs.map(|table| self.logs.remove(&table.id()).expect(room));
+        let mut logs: Vec<TailLog> = logs.collect();
+        let ends: Vec<LogEnd> = logs.iter().map(TailLog::end).collect();
+        let appended = TailLog::append_together(&method, &mut logs, &mut records, commit);
+        self.logs
+            .extend(tables.iter().map(|table| table.id()).zip(logs));
+        if let Err((failed, _)) = appended {
+            let others = tables.iter().zip(ends).enumerate();
+            let others = others.filter(|(at, _)| *at != failed);
+            self.take_back(others.map(|(_, other)| other));
+        }
+        appended
+    }
+
+    /// Removes the records of a commit from logs, which end where they did before it.
+    fn take_back<'t>(&mut self, written: impl Iterator<Item = (&'t Arc<Table>, LogEnd)>) {
         for (table, before) in written {
             let Some(log) = self.logs.get_mut(&table.id()) else {
                 continue;
             };
-            if let Err(error) = log.take_back(&self.storage.log_method, *before) {
+            if let Err(error) = log.take_back(&self.storage.log_method, before) {
                 // Not counted without the others, but it must be gone before one of their logs ends.
                 self.must_cut_logs = true;
                 let table = &table.spec().name;

@@ -212,7 +212,7 @@ impl Writer {
             return Ok(());
         }
         // Otherwise a record that does not count might seem to, once its fellows are gone.
-        self.cut_logs()?;
+        self.cut_logs_but(Some(table.id()))?;
         let entry = self.entry(table)?;
         let logs = entry.tail.logs.iter();
         let held = logs.filter_map(|log| self.published.extent(log.extent));

@@ -91,9 +91,11 @@ impl Writer {
                         changed.map(|change| (change.table.clone(), change.deleted.clone()));
                     let changed: Vec<_> = changed.collect();
                     let _ = reply.send(self.writing(|this| this.commit_bulk(commit)));
-                    for (table, deleted) in changed {
+                    for (table, mut deleted) in changed {
                         self.merge_if_due(&table);
-                        self.compact_if_worn(&table, &deleted);
+                        if deleted.follow(&table).is_ok() {
+                            self.compact_if_worn(&table, &deleted.ids);
+                        }
                     }
                 }
                 Request::Truncate {

@@ -166,11 +166,17 @@ impl Writer {
 
     /// Removes records that do not count from the ends of logs, durably.
     pub(super) fn cut_logs(&mut self) -> Result<(), StorageError> {
+        self.cut_logs_but(None)
+    }
+
+    /// The same but for the log of one table, which is about to be left.
+    pub(super) fn cut_logs_but(&mut self, left: Option<u64>) -> Result<(), StorageError> {
         if self.must_cut_logs {
-            for log in self.logs.values_mut() {
+            let logs = self.logs.iter_mut();
+            for (_, log) in logs.filter(|(table, _)| Some(**table) != left) {
                 log.cut(&self.storage.log_method)?;
             }
-            self.must_cut_logs = false;
+            self.must_cut_logs = self.logs.values().any(|log| log.given_up() > 0);
         }
         Ok(())
     }
