@@ -71,6 +71,6 @@ pub use error::{
 pub use limits::LimitError;
 pub use memory::release_memory_with;
 pub use outcome::{Done, Outcome, Rows};
-pub use session::{Prepared, Session, SessionOptions};
+pub use session::{Prepared, Session, SessionOptions, TransactionState};
 pub use settings::THREADS_MOST;
 pub use work::Work;

@@ -143,6 +143,23 @@ impl Parsed {
         }
     }
 
+    /// Whether it reads or changes rows, rather than the session or what tables there are.
+    pub(crate) fn is_about_rows(&self) -> bool {
+        matches!(
+            self.first_keyword(),
+            Keyword::SELECT
+                | Keyword::WITH
+                | Keyword::VALUES
+                | Keyword::FROM
+                | Keyword::TABLE
+                | Keyword::INSERT
+                | Keyword::UPDATE
+                | Keyword::DELETE
+                | Keyword::MERGE
+                | Keyword::EXECUTE
+        )
+    }
+
     /// Whether it has parameters.
     pub(crate) fn has_placeholders(&self) -> bool {
         let is_placeholder = |token: &TokenWithSpan| matches!(token.token, Token::Placeholder(_));

@@ -40,6 +40,7 @@ use tierra_interleave::Scheduling;
 
 use self::prepare::Statements;
 pub use self::prepared::Prepared;
+pub use self::transaction::TransactionState;
 use self::transaction::Transactions;
 use crate::activity::Connection;
 use crate::catalog::TierraCatalog;
@@ -220,6 +221,22 @@ impl Session {
     /// Cancels all running statements of this session.
     pub fn interrupt(&self) {
         self.connection.cancel_own();
+    }
+
+    /// Where the session is in a transaction.
+    pub fn transaction(&self) -> TransactionState {
+        self.transactions.state()
+    }
+
+    /// Whether a statement outside a transaction commits by itself: `true` at first.
+    pub fn autocommit(&self) -> bool {
+        !self.transactions.is_implicit()
+    }
+
+    /// With `false`, a statement that reads or changes rows outside a transaction begins one, which lasts until COMMIT or
+    /// ROLLBACK. An open transaction goes on.
+    pub fn set_autocommit(&self, autocommit: bool) {
+        self.transactions.set_implicit(!autocommit);
     }
 
     /// Makes `batches` a table that only this session sees and can read. No value is copied. A registered table of that name is

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the view shows the changes so far, to this session alone.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tierra_engine::{Change, Database, Pending, Snapshot, Table};
@@ -10,10 +11,23 @@ use crate::error::{ChangeError, SqlError};
 use crate::memory::Collected;
 use crate::view::View;
 
+/// Where a session is in a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionState {
+    /// In none.
+    None,
+    /// In one.
+    Open,
+    /// In one of which a statement has failed: nothing runs in it.
+    Failed,
+}
+
 /// The place of a session's transaction.
 #[derive(Default)]
 pub(super) struct Transactions {
     open: Mutex<Option<Transaction>>,
+    /// Whether a statement outside a transaction begins one.
+    is_implicit: AtomicBool,
     /// Held by a statement that changes rows: the next one reads what it has changed.
     writing: tokio::sync::Mutex<()>,
 }
@@ -43,6 +57,30 @@ impl Transactions {
 
     pub(super) fn is_open(&self) -> bool {
         self.lock().is_some()
+    }
+
+    pub(super) fn state(&self) -> TransactionState {
+        match &*self.lock() {
+            None => TransactionState::None,
+            Some(open) if open.has_failed => TransactionState::Failed,
+            Some(_) => TransactionState::Open,
+        }
+    }
+
+    pub(super) fn set_implicit(&self, is_implicit: bool) {
+        self.is_implicit.store(is_implicit, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_implicit(&self) -> bool {
+        self.is_implicit.load(Ordering::Relaxed)
+    }
+
+    /// Begins a transaction for a statement that is in none, if statements do that.
+    pub(super) fn begin_implicitly(&self, database: &Arc<Database>) {
+        if self.is_implicit() {
+            self.lock()
+                .get_or_insert_with(|| Transaction::new(database, false));
+        }
     }
 
     /// What the statements of the transaction see; `None` outside of one.
@@ -100,14 +138,7 @@ impl Transactions {
         if open.is_some() {
             return Err(ChangeError::Nested);
         }
-        *open = Some(Transaction {
-            view: Arc::new(View::new(database)),
-            pending: Vec::new(),
-            savepoints: Vec::new(),
-            accounts: Vec::new(),
-            is_read_only,
-            has_failed: false,
-        });
+        *open = Some(Transaction::new(database, is_read_only));
         Ok(())
     }
 
@@ -190,6 +221,17 @@ fn is_of(snapshot: &Snapshot, table: &Arc<Table>) -> bool {
 }
 
 impl Transaction {
+    fn new(database: &Arc<Database>, is_read_only: bool) -> Self {
+        Self {
+            view: Arc::new(View::new(database)),
+            pending: Vec::new(),
+            savepoints: Vec::new(),
+            accounts: Vec::new(),
+            is_read_only,
+            has_failed: false,
+        }
+    }
+
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed
     }
