@@ -57,6 +57,7 @@ mod statistics;
 mod sum;
 mod system_table;
 mod table;
+mod text;
 mod tier_statement;
 mod time;
 mod types;
@@ -65,6 +66,7 @@ mod view;
 mod windows;
 mod work;
 
+pub use activity::Listed;
 pub use error::{
     ChangeError, CopyError, DefinitionError, ErrorKind, InsertError, PreparedError, SqlError,
 };
@@ -73,4 +75,5 @@ pub use memory::release_memory_with;
 pub use outcome::{Done, Outcome, Rows};
 pub use session::{Prepared, Session, SessionOptions, TransactionState};
 pub use settings::THREADS_MOST;
+pub use text::{Lexeme, Statement, statements};
 pub use work::Work;

@@ -71,6 +71,15 @@ pub(crate) fn split(sql: &str) -> Result<Vec<Parsed>, SqlError> {
 }
 
 impl Parsed {
+    /// The statement of these tokens.
+    pub(crate) fn of(tokens: Vec<TokenWithSpan>) -> Self {
+        Self { tokens }
+    }
+
+    pub(crate) fn tokens(&self) -> &[TokenWithSpan] {
+        &self.tokens
+    }
+
     /// The beginning of the statement, for messages.
     pub(crate) fn quoted(&self) -> String {
         self.beginning(QUOTED)
@@ -453,7 +462,7 @@ fn digits(expr: &Expr) -> Option<&str> {
     }
 }
 
-fn is_space(token: &Token) -> bool {
+pub(crate) fn is_space(token: &Token) -> bool {
     matches!(token, Token::Whitespace(_))
 }
 

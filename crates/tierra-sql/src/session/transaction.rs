@@ -108,6 +108,10 @@ impl Transactions {
         if let SqlError::Change(ChangeError::NoTransaction | ChangeError::Nested) = error {
             return;
         }
+        self.fail_now();
+    }
+
+    pub(super) fn fail_now(&self) {
         if let Some(transaction) = self.lock().as_mut() {
             transaction.has_failed = true;
         }
