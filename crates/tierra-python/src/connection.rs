@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use tempfile::TempDir;
 use tierra::memory::{Size, emulation};
+use tierra::sql::{Outcome, TransactionState};
 use tierra::{Database, Options, Scheduling};
 
 use crate::error::{NotSupportedError, OperationalError, ProgrammingError, of_database, of_sql};
@@ -43,9 +44,10 @@ impl<'py> FromPyObject<'_, 'py> for Bytes {
 }
 
 /// Opens the database in the directory `path`, which is created if there is none and `create` is set. Without a path the database
-/// is a temporary one in shared memory. Connections of one process to one directory share the database.
+/// is a temporary one in shared memory. Connections of one process to one directory share the database. Without `autocommit` the
+/// first statement that reads or changes rows begins a transaction, which `commit` and `rollback` end.
 #[pyfunction]
-#[pyo3(signature = (path=None, *, create=true, near_memory=None, threads=None, query_memory=None, execution=None, emulate=None, config=None))]
+#[pyo3(signature = (path=None, *, create=true, near_memory=None, threads=None, query_memory=None, execution=None, emulate=None, config=None, autocommit=true))]
 #[expect(clippy::too_many_arguments, reason = "Python names them")]
 pub(crate) fn connect(
     py: Python<'_>,
@@ -57,6 +59,7 @@ pub(crate) fn connect(
     execution: Option<&str>,
     emulate: Option<&str>,
     config: Option<PathBuf>,
+    autocommit: bool,
 ) -> PyResult<Connection> {
     runtime()?;
     let mut options = Options::new();
@@ -96,8 +99,10 @@ pub(crate) fn connect(
         Some(path) => path.display().to_string(),
         None => "temporary".to_owned(),
     };
+    let open = Open::new(database, scratch)?;
+    open.session()?.set_autocommit(autocommit);
     Ok(Connection {
-        open: Arc::new(Open::new(database, scratch)?),
+        open: Arc::new(open),
         where_is,
     })
 }
@@ -146,6 +151,20 @@ fn scratch() -> Result<TempDir, Failure> {
 pub(crate) struct Connection {
     open: Arc<Open>,
     where_is: String,
+}
+
+impl Connection {
+    /// Ends the transaction, if there is one; returns the command that did.
+    fn end(&self, py: Python<'_>, command: &str) -> PyResult<Option<&'static str>> {
+        let session = self.open.session()?;
+        if session.transaction() == TransactionState::None {
+            return Ok(None);
+        }
+        match wait(py, async { session.sql(command).await })?.map_err(of_sql)? {
+            Outcome::Done(done) => Ok(Some(done.command)),
+            Outcome::Rows(_) => Ok(None),
+        }
+    }
 }
 
 #[pymethods]
@@ -237,7 +256,13 @@ impl Connection {
         sources: &Bound<'_, PyTuple>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<u64> {
-        let database = Arc::clone(self.open.session()?.database());
+        let session = self.open.session()?;
+        if session.transaction() != TransactionState::None {
+            return Err(NotSupportedError::new_err(
+                "load() commits by itself, so it is not part of a transaction: commit() or rollback() first",
+            ));
+        }
+        let database = Arc::clone(session.database());
         Ok(load::load(py, database, table, sources, progress)?.rows)
     }
 
@@ -252,23 +277,45 @@ impl Connection {
         Ok(())
     }
 
-    /// Does nothing: every statement commits.
-    fn commit(&self) -> PyResult<()> {
-        self.open.session().map(drop)
+    /// Makes the changes of the transaction permanent, and ends it. Does nothing if there is none.
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        match self.end(py, "COMMIT")? {
+            // SQL's COMMIT says so in its answer, which nobody would see here.
+            Some("ROLLBACK") => Err(OperationalError::new_err(
+                "nothing was committed: a statement of the transaction had failed, so it was rolled back",
+            )),
+            _ => Ok(()),
+        }
     }
 
-    /// Not supported: every statement commits.
-    fn rollback(&self) -> PyResult<()> {
-        self.open.session()?;
-        Err(NotSupportedError::new_err(
-            "there are no transactions: every statement has committed",
-        ))
+    /// Undoes the changes of the transaction, and ends it. Does nothing if there is none.
+    fn rollback(&self, py: Python<'_>) -> PyResult<()> {
+        self.end(py, "ROLLBACK").map(drop)
     }
 
-    /// Whether every statement commits: always.
+    /// Whether every statement commits by itself, unless BEGIN was executed. If not, the first statement that reads or changes rows
+    /// begins a transaction.
     #[getter]
-    fn autocommit(&self) -> bool {
-        true
+    fn autocommit(&self) -> PyResult<bool> {
+        Ok(self.open.session()?.autocommit())
+    }
+
+    #[setter]
+    fn set_autocommit(&self, autocommit: bool) -> PyResult<()> {
+        let session = self.open.session()?;
+        if session.transaction() != TransactionState::None {
+            return Err(ProgrammingError::new_err(
+                "autocommit cannot change within a transaction: commit() or rollback() first",
+            ));
+        }
+        session.set_autocommit(autocommit);
+        Ok(())
+    }
+
+    /// Whether a transaction is open, also one that has failed.
+    #[getter]
+    fn in_transaction(&self) -> PyResult<bool> {
+        Ok(self.open.session()?.transaction() != TransactionState::None)
     }
 
     /// Closes the connection and ends its results. The database is closed with its last connection.
@@ -280,9 +327,18 @@ impl Connection {
         slf
     }
 
-    #[pyo3(signature = (*_error))]
-    fn __exit__(&self, py: Python<'_>, _error: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
+    /// Commits, or rolls back after an exception, and closes.
+    #[pyo3(signature = (*error))]
+    fn __exit__(&self, py: Python<'_>, error: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let failed = error.get_item(0).is_ok_and(|class| !class.is_none());
+        let ended = match (self.open.session(), failed) {
+            // Closed within the block.
+            (Err(_), _) => Ok(()),
+            (Ok(_), false) => self.commit(py),
+            (Ok(_), true) => self.rollback(py),
+        };
+        self.close(py)?;
+        ended
     }
 
     fn __repr__(&self) -> String {

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import tempfile
 import unittest
 
 import tierra
@@ -121,11 +122,84 @@ class Cursors(WithDatabase):
         with self.assertRaises(tierra.Error):
             self.db.commit()
 
-    def test_transactions(self):
-        self.db.commit()
+    def count(self):
+        return self.db.sql("SELECT count(*) FROM booze").fetchone()[0]
+
+    def test_every_statement_commits_unless_told_otherwise(self):
         self.assertTrue(self.db.autocommit)
+        self.fill()
+        rows = self.count()
+        self.db.commit()
+        self.db.rollback()
+        self.assertEqual(self.count(), rows)
+        # A transaction that SQL began is ended as well.
+        for end, left in ((self.db.rollback, rows), (self.db.commit, 0)):
+            self.db.sql("BEGIN")
+            self.db.sql("DELETE FROM booze")
+            self.assertTrue(self.db.in_transaction)
+            end()
+            self.assertFalse(self.db.in_transaction)
+            self.assertEqual(self.count(), left)
+
+    def test_without_autocommit_a_transaction_begins_by_itself(self):
+        self.fill()
+        rows = self.count()
+        self.db.autocommit = False
+        self.assertFalse(self.db.in_transaction)
+        self.cursor.execute("INSERT INTO booze (name) VALUES (?)", ["one"])
+        self.assertTrue(self.db.in_transaction)
+        self.cursor.executemany("INSERT INTO booze (name) VALUES (?)", [["two"], ["three"]])
+        self.assertEqual(self.count(), rows + 3)
+        self.db.rollback()
+        self.assertEqual(self.count(), rows)
+        with self.assertRaises(tierra.ProgrammingError):
+            self.db.autocommit = True
+        self.db.commit()
+        # What defines tables begins none.
+        self.db.sql("CREATE TABLE outside (n INTEGER)")
+        self.assertFalse(self.db.in_transaction)
+        self.db.sql("INSERT INTO outside VALUES (1)")
         with self.assertRaises(tierra.NotSupportedError):
-            self.db.rollback()
+            self.db.load("outside", "no.csv")
+        self.db.commit()
+        self.db.autocommit = True
+        self.assertEqual(self.db.sql("SELECT n FROM outside").fetchall(), [(1,)])
+
+    def test_a_failed_transaction_is_not_committed_in_silence(self):
+        self.fill()
+        rows = self.count()
+        self.db.autocommit = False
+        self.db.sql("DELETE FROM booze")
+        with self.assertRaises(tierra.ProgrammingError):
+            self.db.sql("SELECT nosuch FROM booze")
+        with self.assertRaises(tierra.OperationalError):
+            self.db.sql("SELECT 1")
+        with self.assertRaises(tierra.OperationalError):
+            self.db.commit()
+        self.assertFalse(self.db.in_transaction)
+        self.assertEqual(self.count(), rows)
+
+    def test_the_end_of_a_block_commits_or_rolls_back(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            path = f"{scratch}/db"
+            watcher = tierra.connect(path)
+            self.addCleanup(watcher.close)
+            watcher.sql("CREATE TABLE t (n INTEGER)")
+            count = lambda: watcher.sql("SELECT count(*) FROM t").fetchone()[0]
+            for fails in (True, False):
+                try:
+                    with tierra.connect(path, autocommit=False) as db:
+                        db.sql("INSERT INTO t VALUES (1)")
+                        if fails:
+                            raise KeyError
+                except KeyError:
+                    pass
+                self.assertEqual(count(), int(not fails))
+            with tierra.connect(path, autocommit=False) as db:
+                db.sql("DELETE FROM t")
+                db.close()
+            self.assertEqual(count(), 1)
+            watcher.close()
 
     def test_errors_have_their_classes(self):
         self.cursor.execute("CREATE TABLE k (id BIGINT PRIMARY KEY, n INTEGER NOT NULL)")

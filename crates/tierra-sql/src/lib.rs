@@ -57,6 +57,7 @@ mod statistics;
 mod sum;
 mod system_table;
 mod table;
+mod text;
 mod tier_statement;
 mod time;
 mod types;
@@ -65,12 +66,14 @@ mod view;
 mod windows;
 mod work;
 
+pub use activity::Listed;
 pub use error::{
     ChangeError, CopyError, DefinitionError, ErrorKind, InsertError, PreparedError, SqlError,
 };
 pub use limits::LimitError;
 pub use memory::release_memory_with;
 pub use outcome::{Done, Outcome, Rows};
-pub use session::{Prepared, Session, SessionOptions};
+pub use session::{Prepared, Session, SessionOptions, TransactionState};
 pub use settings::THREADS_MOST;
+pub use text::{Lexeme, Statement, statements};
 pub use work::Work;

@@ -71,6 +71,15 @@ pub(crate) fn split(sql: &str) -> Result<Vec<Parsed>, SqlError> {
 }
 
 impl Parsed {
+    /// The statement of these tokens.
+    pub(crate) fn of(tokens: Vec<TokenWithSpan>) -> Self {
+        Self { tokens }
+    }
+
+    pub(crate) fn tokens(&self) -> &[TokenWithSpan] {
+        &self.tokens
+    }
+
     /// The beginning of the statement, for messages.
     pub(crate) fn quoted(&self) -> String {
         self.beginning(QUOTED)
@@ -141,6 +150,23 @@ impl Parsed {
             Some(Token::Word(word)) => word.keyword,
             _ => Keyword::NoKeyword,
         }
+    }
+
+    /// Whether it reads or changes rows, rather than the session or what tables there are.
+    pub(crate) fn is_about_rows(&self) -> bool {
+        matches!(
+            self.first_keyword(),
+            Keyword::SELECT
+                | Keyword::WITH
+                | Keyword::VALUES
+                | Keyword::FROM
+                | Keyword::TABLE
+                | Keyword::INSERT
+                | Keyword::UPDATE
+                | Keyword::DELETE
+                | Keyword::MERGE
+                | Keyword::EXECUTE
+        )
     }
 
     /// Whether it has parameters.
@@ -436,7 +462,7 @@ fn digits(expr: &Expr) -> Option<&str> {
     }
 }
 
-fn is_space(token: &Token) -> bool {
+pub(crate) fn is_space(token: &Token) -> bool {
     matches!(token, Token::Whitespace(_))
 }
 

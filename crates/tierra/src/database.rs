@@ -354,6 +354,11 @@ impl Database {
         Ok(Session::new(Arc::clone(&self.engine), &self.options)?)
     }
 
+    /// The options that its sessions begin with.
+    pub fn session_options(&self) -> &SessionOptions {
+        &self.options
+    }
+
     /// The engine below SQL, for bulk loads and scans.
     pub fn engine(&self) -> &Arc<engine::Database> {
         &self.engine

@@ -19,6 +19,7 @@ use std::time::SystemTime;
 
 use tierra_engine::Database;
 
+pub use self::running::Listed;
 use self::running::{Running, Slow};
 pub(crate) use self::running::{TEXT_MOST, Tracked, cancellable};
 pub(crate) use self::tables::{TABLES, find};

@@ -180,6 +180,31 @@ impl Drop for Tracked {
     }
 }
 
+/// Lists work that a program does for a session. [`Session::cancel`](crate::Session::cancel) and
+/// [`Session::interrupt`](crate::Session::interrupt) cancel it.
+#[derive(Debug)]
+pub struct Listed(Tracked);
+
+impl Listed {
+    pub(crate) fn new(tracked: Tracked) -> Self {
+        Self(tracked)
+    }
+
+    /// Waits until it is cancelled. One task waits at a time.
+    pub async fn cancelled(&self) {
+        std::future::poll_fn(|context| match self.0.heed(context) {
+            Ok(()) => Poll::Pending,
+            Err(_) => Poll::Ready(()),
+        })
+        .await;
+    }
+
+    /// Notes that so many more rows were read or written.
+    pub fn add_rows(&self, rows: u64) {
+        self.0.add_rows(rows);
+    }
+}
+
 /// The result of `work`, or an error once the statement is cancelled: then `work` is dropped.
 pub(crate) async fn cancellable<T>(
     tracked: &Tracked,

@@ -40,8 +40,9 @@ use tierra_interleave::Scheduling;
 
 use self::prepare::Statements;
 pub use self::prepared::Prepared;
+pub use self::transaction::TransactionState;
 use self::transaction::Transactions;
-use crate::activity::Connection;
+use crate::activity::{Connection, Listed};
 use crate::catalog::TierraCatalog;
 use crate::ddl::refuse_reserved;
 use crate::error::{DefinitionError, SqlError};
@@ -51,6 +52,7 @@ use crate::outcome::{Outcome, Rows};
 use crate::session_tables::SessionTables;
 use crate::settings::{self, BATCH_ROWS, Beginning, TierraSettings};
 use crate::sum::CheckedSum;
+use crate::text::Statement;
 use crate::{extreme, filter, join, late, list, rules, statement, time};
 
 /// The initial settings of a session; SET changes them later.
@@ -185,6 +187,17 @@ impl Session {
         })
     }
 
+    /// Runs a statement that was split already.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn run_statement<'a>(
+        &'a self,
+        statement: &'a Statement,
+    ) -> BoxFuture<'a, Result<Outcome, SqlError>> {
+        Box::pin(self.run(&statement.parsed))
+    }
+
     /// Runs one query and collects its rows.
     ///
     /// # Errors
@@ -220,6 +233,32 @@ impl Session {
     /// Cancels all running statements of this session.
     pub fn interrupt(&self) {
         self.connection.cancel_own();
+    }
+
+    /// Lists work that a program does for this session as a statement of it, until the guard is dropped.
+    pub fn list(&self, text: &str) -> Listed {
+        Listed::new(self.connection.begin(text))
+    }
+
+    /// Notes that a statement of the open transaction failed, which the session did not see: nothing runs in it until ROLLBACK.
+    pub fn fail_transaction(&self) {
+        self.transactions.fail_now();
+    }
+
+    /// Where the session is in a transaction.
+    pub fn transaction(&self) -> TransactionState {
+        self.transactions.state()
+    }
+
+    /// Whether a statement outside a transaction commits by itself: `true` at first.
+    pub fn autocommit(&self) -> bool {
+        !self.transactions.is_implicit()
+    }
+
+    /// With `false`, a statement that reads or changes rows outside a transaction begins one, which lasts until COMMIT or
+    /// ROLLBACK. An open transaction goes on.
+    pub fn set_autocommit(&self, autocommit: bool) {
+        self.transactions.set_implicit(!autocommit);
     }
 
     /// Makes `batches` a table that only this session sees and can read. No value is copied. A registered table of that name is

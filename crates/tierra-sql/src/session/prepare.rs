@@ -322,6 +322,7 @@ impl Session {
             .prepared
             .point(name)
             .ok_or_else(|| PreparedError::Unknown(name.to_string()))?;
+        self.transactions.begin_implicitly(&self.database);
         self.transactions.check()?;
         let snapshot = |table: &_| self.snapshot_of(table);
         let found = plan.execute_keys(&self.database, keys, self.execution(), snapshot);
@@ -357,6 +358,7 @@ impl Session {
             })
             .collect();
         let run = async move {
+            self.transactions.begin_implicitly(&self.database);
             self.transactions.check()?;
             if let Some(plan) = self.prepared.point(name) {
                 let arguments = arguments.into_iter();

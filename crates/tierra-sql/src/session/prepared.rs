@@ -14,7 +14,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::parser::Statement;
+use datafusion::sql::parser::Statement as Sql;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use futures::future::BoxFuture;
@@ -32,6 +32,7 @@ use crate::names::single_name;
 use crate::outcome::Outcome;
 use crate::statement::{self, Parsed};
 use crate::table::TierraTable;
+use crate::text::Statement;
 
 /// A statement that is ready to run, any number of times, in the session that prepared it.
 pub struct Prepared {
@@ -100,24 +101,44 @@ impl Session {
                     "expected one statement, found {count}"
                 )));
             };
-            match parsed.first_keyword() {
-                Keyword::SELECT
-                | Keyword::WITH
-                | Keyword::VALUES
-                | Keyword::FROM
-                | Keyword::INSERT
-                | Keyword::UPDATE
-                | Keyword::DELETE
-                | Keyword::MERGE => self.store(&parsed, types).await,
-                _ if parsed.has_placeholders() => Err(PreparedError::NoParameters.into()),
-                _ => Ok(Prepared {
-                    schema: self.schema_of(&parsed).await?,
-                    parameters: Vec::new(),
-                    text: parsed.beginning(TEXT_MOST).into(),
-                    body: Body::Text(parsed),
-                }),
-            }
+            self.prepare_parsed(parsed, types).await
         })
+    }
+
+    /// As [`Session::prepare_typed`], of a statement that was split already.
+    ///
+    /// # Errors
+    /// As [`Session::prepare`].
+    pub fn prepare_statement<'a>(
+        &'a self,
+        statement: Statement,
+        types: &'a [Option<DataType>],
+    ) -> BoxFuture<'a, Result<Prepared, SqlError>> {
+        Box::pin(self.prepare_parsed(statement.parsed, types))
+    }
+
+    async fn prepare_parsed(
+        &self,
+        parsed: Parsed,
+        types: &[Option<DataType>],
+    ) -> Result<Prepared, SqlError> {
+        match parsed.first_keyword() {
+            Keyword::SELECT
+            | Keyword::WITH
+            | Keyword::VALUES
+            | Keyword::FROM
+            | Keyword::INSERT
+            | Keyword::UPDATE
+            | Keyword::DELETE
+            | Keyword::MERGE => self.store(&parsed, types).await,
+            _ if parsed.has_placeholders() => Err(PreparedError::NoParameters.into()),
+            _ => Ok(Prepared {
+                schema: self.schema_of(&parsed).await?,
+                parameters: Vec::new(),
+                text: parsed.beginning(TEXT_MOST).into(),
+                body: Body::Text(parsed),
+            }),
+        }
     }
 
     async fn store(
@@ -173,7 +194,7 @@ impl Session {
         let Some(query) = change.change.returning.clone() else {
             return Ok(None);
         };
-        let (_, plan) = planned(self.context.state(), Statement::Statement(query)).await?;
+        let (_, plan) = planned(self.context.state(), Sql::Statement(query)).await?;
         Ok(Some(visible(&plan)))
     }
 
@@ -188,7 +209,7 @@ impl Session {
             _ => return Ok(None),
         }
         let statement = parsed.parse()?;
-        if let Statement::Statement(inner) = &statement {
+        if let Sql::Statement(inner) = &statement {
             match inner.as_ref() {
                 ast::Statement::ExplainTable { table_name, .. } => {
                     let table = single_name(table_name).and_then(|name| self.database.table(&name));

@@ -39,6 +39,9 @@ use crate::{defect, duplicate_names, settings};
 impl Session {
     /// Runs one statement.
     pub(super) async fn run(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
+        if parsed.is_about_rows() {
+            self.transactions.begin_implicitly(&self.database);
+        }
         if !parsed.ends_transaction() {
             self.transactions.check()?;
         }

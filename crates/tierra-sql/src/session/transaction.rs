@@ -12,10 +12,23 @@ use crate::memory::Collected;
 use crate::outcome::Outcome;
 use crate::view::View;
 
+/// Where a session is in a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionState {
+    /// In none.
+    None,
+    /// In one.
+    Open,
+    /// In one of which a statement has failed: nothing runs in it.
+    Failed,
+}
+
 /// The place of a session's transaction.
 #[derive(Default)]
 pub(super) struct Transactions {
     open: Mutex<Option<Transaction>>,
+    /// Whether a statement outside a transaction begins one.
+    is_implicit: AtomicBool,
     /// Held by a statement that changes rows: the next one reads what it has changed.
     writing: tokio::sync::Mutex<()>,
 }
@@ -48,6 +61,30 @@ impl Transactions {
         self.lock().is_some()
     }
 
+    pub(super) fn state(&self) -> TransactionState {
+        match &*self.lock() {
+            None => TransactionState::None,
+            Some(open) if open.has_failed() => TransactionState::Failed,
+            Some(_) => TransactionState::Open,
+        }
+    }
+
+    pub(super) fn set_implicit(&self, is_implicit: bool) {
+        self.is_implicit.store(is_implicit, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_implicit(&self) -> bool {
+        self.is_implicit.load(Ordering::Relaxed)
+    }
+
+    /// Begins a transaction for a statement that is in none, if statements do that.
+    pub(super) fn begin_implicitly(&self, database: &Arc<Database>) {
+        if self.is_implicit() {
+            self.lock()
+                .get_or_insert_with(|| Transaction::new(database, false));
+        }
+    }
+
     /// What the statements of the transaction see; `None` outside of one.
     pub(super) fn view(&self) -> Option<Arc<View>> {
         let open = self.lock();
@@ -70,6 +107,10 @@ impl Transactions {
         if let SqlError::Change(ChangeError::NoTransaction | ChangeError::Nested) = error {
             return;
         }
+        self.fail_now();
+    }
+
+    pub(super) fn fail_now(&self) {
         if let Some(transaction) = &*self.lock() {
             transaction.has_failed.store(true, Ordering::Relaxed);
         }
@@ -110,14 +151,7 @@ impl Transactions {
         if open.is_some() {
             return Err(ChangeError::Nested);
         }
-        *open = Some(Transaction {
-            view: Arc::new(View::new(database)),
-            pending: Vec::new(),
-            savepoints: Vec::new(),
-            accounts: Vec::new(),
-            is_read_only,
-            has_failed: Arc::default(),
-        });
+        *open = Some(Transaction::new(database, is_read_only));
         Ok(())
     }
 
@@ -201,6 +235,17 @@ fn is_of(snapshot: &Snapshot, table: &Arc<Table>) -> bool {
 }
 
 impl Transaction {
+    fn new(database: &Arc<Database>, is_read_only: bool) -> Self {
+        Self {
+            view: Arc::new(View::new(database)),
+            pending: Vec::new(),
+            savepoints: Vec::new(),
+            accounts: Vec::new(),
+            is_read_only,
+            has_failed: Arc::default(),
+        }
+    }
+
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
     }

@@ -86,6 +86,18 @@ pub(crate) enum CommandError {
     /// The server of records cannot start or continue.
     #[error(transparent)]
     Serve(#[from] tierra_kv::ServeError),
+    /// A file of users cannot be used.
+    #[error(transparent)]
+    Users(#[from] tierra_postgres::UsersError),
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] tierra_postgres::TlsError),
+    /// The server for clients of PostgreSQL cannot start.
+    #[error(transparent)]
+    Postgres(#[from] tierra_postgres::ServeError),
+    /// A password that is none.
+    #[error("{0}")]
+    User(String),
     /// The demo may not use its directory.
     #[error(
         "{} is not empty and was not made by the demo: remove it, or choose another with --dir",

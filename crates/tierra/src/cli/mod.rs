@@ -22,11 +22,13 @@ mod repair;
 mod salvage;
 mod script;
 mod scrub;
+mod serve;
 mod shell;
 mod status;
 mod text_table;
 mod tiers;
 mod units;
+mod user;
 
 use std::ffi::OsString;
 
@@ -68,6 +70,10 @@ enum Command {
     Salvage(salvage::SalvageArguments),
     /// Turn a copied, restored or moved directory into a separate database
     Adopt(adopt::AdoptArguments),
+    /// Serve a database to clients of PostgreSQL
+    Serve(serve::ServeArguments),
+    /// Print the line of a user for `serve --users`; the password is asked for, or read from standard input
+    User(user::UserArguments),
     /// Serve records to clients of Redis
     Kv(kv::KvArguments),
     /// Measure the best number of interleaved lookups on this machine, for a database
@@ -120,6 +126,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
                     Command::Calibrate(arguments) => {
                         calibrate::run(&arguments).map(|()| Status::Clean)
                     }
+                    Command::Serve(arguments) => {
+                        serve::run(&arguments).await.map(|()| Status::Clean)
+                    }
+                    Command::User(arguments) => user::run(&arguments).map(|()| Status::Clean),
                     Command::Kv(arguments) => kv::run(arguments).await.map(|()| Status::Clean),
                 }
             });

@@ -1,0 +1,349 @@
+//! A query of the catalog, taken apart: what it is about, which of it, and what of each.
+
+use tierra_sql::{Lexeme, Statement};
+
+use super::pattern::Pattern;
+
+/// A query that is understood.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// The names of the columns, and what they are.
+    pub(super) columns: Vec<(String, String)>,
+    pub(super) subject: Subject,
+    pub(super) conditions: Vec<Condition>,
+}
+
+/// What rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    Tables,
+    Columns,
+    /// Primary keys, as indexes.
+    Keys,
+    Schemas,
+    Databases,
+    Users,
+    /// Something that Tierra does not have: there are none.
+    Nothing,
+}
+
+/// A condition that is more than what holds for all rows.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// The name is one of these.
+    Name(Pattern),
+    /// So is the schema's.
+    Schema(Pattern),
+    /// It is, or belongs to, the table with this number.
+    Table(u32),
+    /// No table, but something else.
+    NoTable,
+}
+
+/// Tables of the catalog in which Tierra would have no rows.
+const EMPTY: &[&str] = &[
+    "pg_attrdef",
+    "pg_constraint",
+    "pg_enum",
+    "pg_event_trigger",
+    "pg_extension",
+    "pg_foreign_server",
+    "pg_foreign_table",
+    "pg_index",
+    "pg_inherits",
+    "pg_policy",
+    "pg_proc",
+    "pg_publication",
+    "pg_publication_namespace",
+    "pg_publication_rel",
+    "pg_rewrite",
+    "pg_sequence",
+    "pg_statistic_ext",
+    "pg_subscription",
+    "pg_trigger",
+];
+
+/// Conditions that hold for everything that there is.
+const ALWAYS: &[&str] = &[
+    "n.nspname<>'pg_catalog'",
+    "n.nspname<>'information_schema'",
+    "n.nspname!~'^pg_toast'",
+    "n.nspname!~'^pg_'",
+    "r.rolname!~'^pg_'",
+    "pg_catalog.pg_table_is_visible(c.oid)",
+    "a.attnum>0",
+    "nota.attisdropped",
+    "c.oid=i.indrelid",
+    "i.indexrelid=c2.oid",
+];
+
+impl Question {
+    /// The query, if it is one of these.
+    pub(crate) fn of(statement: &Statement) -> Option<Self> {
+        let lexemes = statement.lexemes();
+        let mentions = lexemes.iter().filter_map(Lexeme::name);
+        if !mentions
+            .clone()
+            .any(|name| name.starts_with("pg_") && name != "pg_catalog")
+        {
+            return None;
+        }
+        let mut parts = split(lexemes, |lexeme| lexeme.is("union")).into_iter();
+        let first = Self::of_select(parts.next()?)?;
+        for part in parts {
+            let other = Self::of_select(part)?;
+            // Of several queries only those without rows are understood.
+            if (first.subject, other.subject) != (Subject::Nothing, Subject::Nothing) {
+                return None;
+            }
+        }
+        Some(first)
+    }
+
+    fn of_select(lexemes: &[Lexeme]) -> Option<Self> {
+        let (first, rest) = lexemes.split_first()?;
+        if !first.is("select") {
+            return None;
+        }
+        let rest = &rest[usize::from(rest.first()?.is("distinct"))..];
+        let (items, rest) = cut(rest, &["from"])?;
+        let (from, rest) =
+            cut(&rest[1..], &["where", "order", "group", "limit"]).unwrap_or((&rest[1..], &[]));
+        let (conditions, rest) = match rest.first().is_some_and(|lexeme| lexeme.is("where")) {
+            true => cut(&rest[1..], &["order", "group", "limit"]).unwrap_or((&rest[1..], &[])),
+            false => (&[][..], rest),
+        };
+        if rest.first().is_some_and(|lexeme| !lexeme.is("order")) {
+            return None;
+        }
+        let columns: Vec<_> = split(items, |lexeme| lexeme.is_mark(","))
+            .into_iter()
+            .map(column)
+            .collect::<Option<_>>()?;
+        let is_sum = |what: &str| {
+            ["count(", "sum(", "max(", "min("]
+                .iter()
+                .any(|start| what.starts_with(start))
+        };
+        if columns.iter().any(|(_, what)| is_sum(what)) {
+            return None;
+        }
+        let subject = subject(from, &columns)?;
+        let conditions = match subject {
+            Subject::Nothing => Vec::new(),
+            _ => {
+                let all = split(conditions, |lexeme| lexeme.is("and"));
+                let all = all.into_iter().filter(|part| !part.is_empty());
+                let known: Vec<_> = all.map(condition).collect::<Option<_>>()?;
+                known.into_iter().flatten().collect()
+            }
+        };
+        Some(Self {
+            columns,
+            subject,
+            conditions,
+        })
+    }
+}
+
+/// The tokens before the first of these keywords outside of brackets, and those from it on.
+fn cut<'a>(lexemes: &'a [Lexeme], keywords: &[&str]) -> Option<(&'a [Lexeme], &'a [Lexeme])> {
+    let mut depth = 0;
+    for (place, lexeme) in lexemes.iter().enumerate() {
+        depth += depth_of(lexeme);
+        if depth == 0 && keywords.iter().any(|keyword| lexeme.is(keyword)) {
+            return Some(lexemes.split_at(place));
+        }
+    }
+    None
+}
+
+fn depth_of(lexeme: &Lexeme) -> i32 {
+    i32::from(lexeme.is_mark("(") || lexeme.is_mark("["))
+        - i32::from(lexeme.is_mark(")") || lexeme.is_mark("]"))
+}
+
+/// The parts between marks outside of brackets.
+fn split(lexemes: &[Lexeme], is_mark: impl Fn(&Lexeme) -> bool) -> Vec<&[Lexeme]> {
+    let mut depth = 0;
+    let parts = lexemes.split(|lexeme| {
+        depth += depth_of(lexeme);
+        depth == 0 && is_mark(lexeme)
+    });
+    parts.collect()
+}
+
+/// Tokens as one text, without blanks.
+fn text(lexemes: &[Lexeme]) -> String {
+    let mut text = String::new();
+    for lexeme in lexemes {
+        match lexeme {
+            Lexeme::Word { text: word, .. } | Lexeme::Number(word) | Lexeme::Other(word) => {
+                text += word
+            }
+            Lexeme::Text(quoted) => text += &format!("'{quoted}'"),
+        }
+    }
+    text
+}
+
+/// The name of a column, and what it is.
+fn column(lexemes: &[Lexeme]) -> Option<(String, String)> {
+    let (last, before) = lexemes.split_last()?;
+    if let (Some(name), Some((as_, item))) = (last.name(), before.split_last())
+        && as_.is("as")
+    {
+        return Some((name.to_owned(), text(item)));
+    }
+    let name = last.name().unwrap_or("?column?");
+    Some((name.to_owned(), text(lexemes)))
+}
+
+/// What the query is about, by the tables that it reads.
+fn subject(from: &[Lexeme], columns: &[(String, String)]) -> Option<Subject> {
+    // Tables that a row must have, in order; those of a LEFT JOIN it need not.
+    let mut needed = Vec::new();
+    let (mut depth, mut is_left, mut is_table) = (0, false, true);
+    let mut lexemes = from.iter().peekable();
+    while let Some(lexeme) = lexemes.next() {
+        depth += depth_of(lexeme);
+        if depth > 0 {
+            continue;
+        }
+        if lexeme.is("left") {
+            is_left = true;
+        } else if lexeme.is("join") || lexeme.is_mark(",") {
+            is_table = true;
+            is_left &= lexeme.is("join");
+        } else if is_table && lexeme.is("pg_catalog") {
+            lexemes.next_if(|lexeme| lexeme.is_mark("."))?;
+        } else if is_table {
+            let name = lexeme.name()?;
+            if !std::mem::take(&mut is_left) {
+                needed.push(name);
+            }
+            is_table = false;
+        }
+    }
+    if needed.contains(&"pg_index") && columns.iter().any(|(_, what)| what == "i.indisprimary") {
+        let is_known = needed
+            .iter()
+            .all(|name| ["pg_index", "pg_class"].contains(name));
+        return is_known.then_some(Subject::Keys);
+    }
+    if needed.iter().any(|name| EMPTY.contains(name)) {
+        return Some(Subject::Nothing);
+    }
+    match needed.as_slice() {
+        ["pg_class"] => Some(Subject::Tables),
+        ["pg_attribute"] => Some(Subject::Columns),
+        ["pg_namespace"] => Some(Subject::Schemas),
+        // The second is where its files are.
+        ["pg_database"] | ["pg_database", "pg_tablespace"] => Some(Subject::Databases),
+        ["pg_roles"] => Some(Subject::Users),
+        _ => None,
+    }
+}
+
+/// A condition; `Some(None)` if it always holds.
+fn condition(lexemes: &[Lexeme]) -> Option<Option<Condition>> {
+    let written = text(lexemes);
+    if ALWAYS.contains(&written.as_str()) {
+        return Some(None);
+    }
+    if written.starts_with("c.relkindin(") {
+        let has_tables = lexemes
+            .iter()
+            .any(|lexeme| *lexeme == Lexeme::Text("r".to_owned()));
+        return Some((!has_tables).then_some(Condition::NoTable));
+    }
+    let literal = lexemes.iter().find_map(|lexeme| match lexeme {
+        Lexeme::Text(text) => Some(text),
+        _ => None,
+    })?;
+    let plain = written.trim_end_matches("collatepg_catalog.default");
+    for (name, is_schema) in [
+        ("c.relname", false),
+        ("d.datname", false),
+        ("r.rolname", false),
+        ("n.nspname", true),
+    ] {
+        if plain == format!("{name}operator(pg_catalog.~)'{literal}'") {
+            let pattern = Pattern::of(literal)?;
+            return Some(Some(match is_schema {
+                true => Condition::Schema(pattern),
+                false => Condition::Name(pattern),
+            }));
+        }
+    }
+    for name in ["c.oid", "a.attrelid"] {
+        if written == format!("{name}='{literal}'") {
+            return Some(Some(Condition::Table(literal.parse().ok()?)));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(sql: &str) -> Option<Question> {
+        Question::of(&tierra_sql::statements(sql).unwrap()[0])
+    }
+
+    const TABLES: &str = r#"SELECT n.nspname as "Schema", c.relname as "Name",
+        CASE c.relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' END as "Type",
+        pg_catalog.pg_get_userbyid(c.relowner) as "Owner"
+        FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        LEFT JOIN pg_catalog.pg_am am ON am.oid = c.relam
+        WHERE c.relkind IN ('r','p','') AND n.nspname <> 'pg_catalog' AND n.nspname !~ '^pg_toast'
+        AND n.nspname <> 'information_schema' AND pg_catalog.pg_table_is_visible(c.oid) ORDER BY 1,2;"#;
+
+    #[test]
+    fn the_parts_of_a_query_are_told_apart() {
+        let found = question(TABLES).unwrap();
+        let names: Vec<&str> = found
+            .columns
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        assert_eq!(names, ["Schema", "Name", "Type", "Owner"]);
+        assert_eq!(found.columns[3].1, "pg_catalog.pg_get_userbyid(c.relowner)");
+        assert_eq!((found.subject, found.conditions), (Subject::Tables, vec![]));
+        let views = question(&TABLES.replace("'r','p',''", "'v',''")).unwrap();
+        assert_eq!(views.conditions, [Condition::NoTable]);
+        let one = question(
+            "SELECT c.oid, n.nspname, c.relname FROM pg_catalog.pg_class c
+             LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+             WHERE c.relname OPERATOR(pg_catalog.~) '^(items)$' COLLATE pg_catalog.default
+             AND pg_catalog.pg_table_is_visible(c.oid) ORDER BY 2, 3;",
+        )
+        .unwrap();
+        assert_eq!(
+            one.conditions,
+            [Condition::Name(Pattern::of("^(items)$").unwrap())]
+        );
+        let none = question(
+            "SELECT pubname, NULL FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_class pc ON true
+             UNION SELECT pubname, NULL FROM pg_catalog.pg_publication p ORDER BY 1",
+        );
+        assert_eq!(none.unwrap().subject, Subject::Nothing);
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_answered() {
+        for sql in [
+            "SELECT 1",
+            "SELECT * FROM pg_notes",
+            "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relname = 'x'",
+            "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relname OPERATOR(pg_catalog.~) '^(a|b)$'",
+            "SELECT count(*) FROM pg_catalog.pg_proc p",
+            "SELECT c.relname FROM pg_catalog.pg_class c, pg_catalog.pg_namespace n",
+            "SELECT c.relname FROM pg_catalog.pg_class c LIMIT 1",
+            "SELECT c.relname FROM pg_catalog.pg_class c UNION SELECT pubname FROM pg_catalog.pg_publication p",
+        ] {
+            assert_eq!(question(sql), None, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Rows on their way to the client.
+
+use bytes::{BufMut, BytesMut};
+use futures::StreamExt;
+use tierra_sql::SqlError;
+
+use crate::connection::{Connection, Stop};
+use crate::error::Fault;
+use crate::statement::{Cursor, Formats};
+use crate::values::Field;
+use crate::values::column::Column;
+use crate::wire::messages::Put;
+
+/// The most columns that a row on the wire can have.
+const COLUMNS_MOST: usize = i16::MAX as usize;
+
+impl Connection {
+    /// Tells the client which columns follow.
+    pub(crate) fn put_fields(&mut self, fields: &[Field], formats: &Formats) -> Result<(), Fault> {
+        if fields.len() > COLUMNS_MOST {
+            return Err(Fault::new(
+                "54011",
+                format!(
+                    "a row has {} columns; the most is {COLUMNS_MOST}",
+                    fields.len()
+                ),
+            ));
+        }
+        self.wire.output().rows(fields, |place| formats.at(place));
+        Ok(())
+    }
+
+    /// Sends rows, at most `most`; returns how many.
+    pub(crate) async fn send_rows(
+        &mut self,
+        cursor: &mut Cursor,
+        formats: &Formats,
+        most: Option<u64>,
+    ) -> Result<u64, Stop> {
+        self.pass_rows(cursor, most, |columns, row, output| {
+            put_row(columns, row, formats, output)
+        })
+        .await
+    }
+
+    /// Hands rows to `put`, at most `most`, and sends what it writes; returns how many.
+    pub(crate) async fn pass_rows(
+        &mut self,
+        cursor: &mut Cursor,
+        most: Option<u64>,
+        mut put: impl FnMut(&[Column], usize, &mut BytesMut),
+    ) -> Result<u64, Stop> {
+        let mut passed = 0;
+        loop {
+            while cursor.next < cursor.len {
+                if most == Some(passed) {
+                    return Ok(passed);
+                }
+                put(&cursor.columns, cursor.next, self.wire.output());
+                cursor.next += 1;
+                passed += 1;
+                self.send_if_full().await?;
+            }
+            if most == Some(passed) || cursor.has_ended {
+                return Ok(passed);
+            }
+            cursor.columns = Vec::new();
+            let next = async { cursor.rows.next().await.transpose() };
+            match self.watched(next).await {
+                Ok(Some(batch)) => {
+                    cursor.columns = Column::all(&batch).map_err(unsendable)?;
+                    (cursor.next, cursor.len) = (0, batch.num_rows());
+                }
+                Ok(None) => cursor.has_ended = true,
+                Err(stop) => {
+                    cursor.has_ended = true;
+                    return Err(stop);
+                }
+            }
+        }
+    }
+}
+
+/// Adds the message of a row.
+pub(crate) fn put_row(columns: &[Column], row: usize, formats: &Formats, output: &mut BytesMut) {
+    output.framed(b'D', |body| {
+        body.put_i16(columns.len() as i16);
+        for (place, column) in columns.iter().enumerate() {
+            column.put(row, formats.at(place), body);
+        }
+    });
+}
+
+fn unsendable(error: arrow::error::ArrowError) -> Stop {
+    SqlError::Engine(Box::new(error)).into()
+}

@@ -1,0 +1,207 @@
+//! Statements that were parsed, and portals: statements with their arguments, and the rows that are left.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use tierra_sql::{Done, Lexeme, Prepared, Rows, Statement};
+
+use crate::error::Fault;
+use crate::own::Own;
+use crate::values::column::Column;
+use crate::values::read::Argument;
+use crate::values::{Field, Format};
+
+/// A parsed statement.
+pub(crate) struct Planned {
+    pub(crate) work: Work,
+    pub(crate) parameters: Vec<Parameter>,
+    /// The columns; `None` if it has no rows.
+    pub(crate) fields: Option<Vec<Field>>,
+    /// The first word of the tag of its rows.
+    pub(crate) tag: Tag,
+}
+
+/// What there is to do.
+pub(crate) enum Work {
+    /// Nothing.
+    Empty,
+    Own(Own, Statement),
+    Sql(Prepared),
+    /// DECLARE of this query.
+    Declare {
+        name: String,
+        is_held: bool,
+        query: Arc<Planned>,
+    },
+}
+
+/// A parameter: its type on the wire, and the type that the statement gives it.
+pub(crate) struct Parameter {
+    pub(crate) oid: u32,
+    pub(crate) inferred: DataType,
+}
+
+/// What a statement is called when it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Select,
+    Insert,
+    Counted(&'static str),
+    Plain(&'static str),
+}
+
+impl Tag {
+    /// The tag of a statement that gives rows.
+    pub(crate) fn of(statement: &Statement) -> Self {
+        let word = statement.lexemes().iter().find_map(Lexeme::name);
+        match word.unwrap_or_default() {
+            "insert" => Self::Insert,
+            "update" => Self::Counted("UPDATE"),
+            "delete" => Self::Counted("DELETE"),
+            "merge" => Self::Counted("MERGE"),
+            "explain" => Self::Plain("EXPLAIN"),
+            "show" => Self::Plain("SHOW"),
+            "describe" | "desc" => Self::Plain("DESCRIBE"),
+            _ => Self::Select,
+        }
+    }
+
+    /// The tag after so many rows.
+    pub(crate) fn after(self, rows: u64) -> String {
+        match self {
+            Self::Select => format!("SELECT {rows}"),
+            Self::Insert => format!("INSERT 0 {rows}"),
+            Self::Counted(command) => format!("{command} {rows}"),
+            Self::Plain(command) => command.to_owned(),
+        }
+    }
+
+    /// The tag of a statement that gives no rows.
+    pub(crate) fn of_done(done: &Done) -> String {
+        match (done.command, done.rows) {
+            ("INSERT", rows) => Self::Insert.after(rows.unwrap_or(0)),
+            ("TRUNCATE" | "TRUNCATE TABLE", _) => "TRUNCATE TABLE".to_owned(),
+            (command, Some(rows)) => Self::Counted(command).after(rows),
+            (command, None) => command.to_owned(),
+        }
+    }
+}
+
+/// The formats of columns or parameters: all alike, or one each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Formats {
+    All(Format),
+    Each(Vec<Format>),
+}
+
+impl Formats {
+    pub(crate) const TEXT: Self = Self::All(Format::Text);
+
+    /// The formats of `count` values.
+    pub(crate) fn of(codes: &[i16], count: usize) -> Result<Self, Fault> {
+        let format = |code: &i16| {
+            Format::of_code(*code)
+                .ok_or_else(|| Fault::new("22023", format!("there is no format {code}")))
+        };
+        match codes {
+            [] => Ok(Self::TEXT),
+            [one] => format(one).map(Self::All),
+            each if each.len() == count => each
+                .iter()
+                .map(format)
+                .collect::<Result<_, _>>()
+                .map(Self::Each),
+            each => Err(Fault::protocol(format!(
+                "{} formats for {count} values",
+                each.len()
+            ))),
+        }
+    }
+
+    pub(crate) fn at(&self, place: usize) -> Format {
+        match self {
+            Self::All(format) => *format,
+            Self::Each(each) => each.get(place).copied().unwrap_or(Format::Text),
+        }
+    }
+}
+
+/// A statement with its arguments.
+pub(crate) struct Portal {
+    pub(crate) planned: Arc<Planned>,
+    pub(crate) arguments: Vec<Argument>,
+    pub(crate) formats: Formats,
+    pub(crate) state: State,
+    /// Whether it outlives its transaction.
+    pub(crate) is_held: bool,
+}
+
+/// How far a portal is.
+pub(crate) enum State {
+    Ready,
+    Rows(Box<Cursor>),
+    Done,
+}
+
+impl Portal {
+    pub(crate) fn new(planned: Arc<Planned>, arguments: Vec<Argument>, formats: Formats) -> Self {
+        Self {
+            planned,
+            arguments,
+            formats,
+            state: State::Ready,
+            is_held: false,
+        }
+    }
+}
+
+/// Rows that are being sent.
+pub(crate) struct Cursor {
+    pub(crate) rows: Rows,
+    /// The batch that is being sent, and the next of its rows.
+    pub(crate) columns: Vec<Column>,
+    pub(crate) next: usize,
+    pub(crate) len: usize,
+    pub(crate) has_ended: bool,
+}
+
+impl Cursor {
+    pub(crate) fn new(rows: Rows) -> Self {
+        Self {
+            rows,
+            columns: Vec::new(),
+            next: 0,
+            len: 0,
+            has_ended: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_none_one_or_each() {
+        assert_eq!(Formats::of(&[], 3).unwrap(), Formats::TEXT);
+        assert_eq!(Formats::of(&[1], 3).unwrap().at(2), Format::Binary);
+        let each = Formats::of(&[0, 1], 2).unwrap();
+        assert_eq!((each.at(0), each.at(1)), (Format::Text, Format::Binary));
+        assert_eq!(Formats::of(&[0, 1], 3).unwrap_err().code, "08P01");
+        assert_eq!(Formats::of(&[2], 1).unwrap_err().code, "22023");
+    }
+
+    #[test]
+    fn tags_are_those_of_postgresql() {
+        let tag = |sql| Tag::of(&tierra_sql::statements(sql).unwrap()[0]).after(2);
+        for (sql, expected) in [
+            ("SELECT 1", "SELECT 2"),
+            ("(VALUES (1))", "SELECT 2"),
+            ("INSERT INTO t VALUES (1) RETURNING a", "INSERT 0 2"),
+            ("delete from t returning a", "DELETE 2"),
+            ("EXPLAIN SELECT 1", "EXPLAIN"),
+        ] {
+            assert_eq!(tag(sql), expected);
+        }
+    }
+}

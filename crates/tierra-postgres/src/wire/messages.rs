@@ -1,0 +1,185 @@
+//! The server's messages, written to the buffer of what is to be sent.
+
+use bytes::{BufMut, BytesMut};
+use pgwire::messages::PgWireBackendMessage as Backend;
+use pgwire::messages::copy::{CopyInResponse, CopyOutResponse};
+use pgwire::messages::data::{FieldDescription, NoData, ParameterDescription, RowDescription};
+use pgwire::messages::extendedquery::{
+    BindComplete, CloseComplete, ParseComplete, PortalSuspended,
+};
+use pgwire::messages::response::{
+    CommandComplete, EmptyQueryResponse, ErrorResponse, NoticeResponse, ReadyForQuery,
+    TransactionStatus,
+};
+use pgwire::messages::startup::{
+    Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
+};
+use tierra_sql::TransactionState;
+
+use crate::error::Fault;
+use crate::values::{Field, Format};
+
+fn put(output: &mut BytesMut, message: Backend) {
+    let before = output.len();
+    if let Err(error) = message.encode(output) {
+        // A name or text beyond the protocol's lengths.
+        output.truncate(before);
+        tracing::error!(%error, "a message cannot be sent");
+    }
+}
+
+/// Adds messages to what is to be sent.
+pub(crate) trait Put {
+    fn parse_complete(&mut self);
+    fn bind_complete(&mut self);
+    fn close_complete(&mut self);
+    fn no_data(&mut self);
+    fn empty_query(&mut self);
+    fn portal_suspended(&mut self);
+    fn complete(&mut self, tag: &str);
+    fn ready(&mut self, state: TransactionState);
+    fn fault(&mut self, fault: &Fault);
+    fn notice(&mut self, fault: &Fault);
+    fn setting(&mut self, name: &str, value: &str);
+    fn authentication(&mut self, step: Authentication);
+    fn key(&mut self, process: i32, secret: i32);
+    fn protocol(&mut self, version: i32, unknown: Vec<String>);
+    fn parameters(&mut self, types: Vec<u32>);
+    fn rows(&mut self, fields: &[Field], format: impl Fn(usize) -> Format);
+    fn copy_in(&mut self, is_binary: bool, columns: usize);
+    fn copy_out(&mut self, is_binary: bool, columns: usize);
+    fn copy_done(&mut self);
+    /// A message of this type, whose body `body` writes.
+    fn framed(&mut self, kind: u8, body: impl FnOnce(&mut BytesMut));
+}
+
+impl Put for BytesMut {
+    fn parse_complete(&mut self) {
+        put(self, Backend::ParseComplete(ParseComplete::new()));
+    }
+
+    fn bind_complete(&mut self) {
+        put(self, Backend::BindComplete(BindComplete::new()));
+    }
+
+    fn close_complete(&mut self) {
+        put(self, Backend::CloseComplete(CloseComplete::new()));
+    }
+
+    fn no_data(&mut self) {
+        put(self, Backend::NoData(NoData::new()));
+    }
+
+    fn empty_query(&mut self) {
+        put(self, Backend::EmptyQueryResponse(EmptyQueryResponse::new()));
+    }
+
+    fn portal_suspended(&mut self) {
+        put(self, Backend::PortalSuspended(PortalSuspended::new()));
+    }
+
+    fn complete(&mut self, tag: &str) {
+        put(
+            self,
+            Backend::CommandComplete(CommandComplete::new(tag.to_owned())),
+        );
+    }
+
+    fn ready(&mut self, state: TransactionState) {
+        let status = match state {
+            TransactionState::None => TransactionStatus::Idle,
+            TransactionState::Open => TransactionStatus::Transaction,
+            TransactionState::Failed => TransactionStatus::Error,
+        };
+        put(self, Backend::ReadyForQuery(ReadyForQuery::new(status)));
+    }
+
+    fn fault(&mut self, fault: &Fault) {
+        put(
+            self,
+            Backend::ErrorResponse(ErrorResponse::new(fault.fields())),
+        );
+    }
+
+    fn notice(&mut self, fault: &Fault) {
+        put(
+            self,
+            Backend::NoticeResponse(NoticeResponse::new(fault.fields())),
+        );
+    }
+
+    fn setting(&mut self, name: &str, value: &str) {
+        let status = ParameterStatus::new(name.to_owned(), value.to_owned());
+        put(self, Backend::ParameterStatus(status));
+    }
+
+    fn authentication(&mut self, step: Authentication) {
+        put(self, Backend::Authentication(step));
+    }
+
+    fn key(&mut self, process: i32, secret: i32) {
+        let key = BackendKeyData::new(process, SecretKey::I32(secret));
+        put(self, Backend::BackendKeyData(key));
+    }
+
+    fn protocol(&mut self, version: i32, unknown: Vec<String>) {
+        let negotiated = NegotiateProtocolVersion::new(version, unknown);
+        put(self, Backend::NegotiateProtocolVersion(negotiated));
+    }
+
+    fn parameters(&mut self, types: Vec<u32>) {
+        put(
+            self,
+            Backend::ParameterDescription(ParameterDescription::new(types)),
+        );
+    }
+
+    fn rows(&mut self, fields: &[Field], format: impl Fn(usize) -> Format) {
+        let fields = fields.iter().enumerate().map(|(place, field)| {
+            FieldDescription::new(
+                field.name.clone(),
+                0,
+                0,
+                field.oid,
+                field.size,
+                field.modifier,
+                format(place).code(),
+            )
+        });
+        put(
+            self,
+            Backend::RowDescription(RowDescription::new(fields.collect())),
+        );
+    }
+
+    fn copy_in(&mut self, is_binary: bool, columns: usize) {
+        let format = i16::from(is_binary);
+        let (count, formats) = (columns as i16, vec![format; columns]);
+        put(
+            self,
+            Backend::CopyInResponse(CopyInResponse::new(format as i8, count, formats)),
+        );
+    }
+
+    fn copy_out(&mut self, is_binary: bool, columns: usize) {
+        let format = i16::from(is_binary);
+        let (count, formats) = (columns as i16, vec![format; columns]);
+        put(
+            self,
+            Backend::CopyOutResponse(CopyOutResponse::new(format as i8, count, formats)),
+        );
+    }
+
+    fn copy_done(&mut self) {
+        self.framed(b'c', |_| {});
+    }
+
+    fn framed(&mut self, kind: u8, body: impl FnOnce(&mut BytesMut)) {
+        self.put_u8(kind);
+        let start = self.len();
+        self.put_u32(0);
+        body(self);
+        let len = (self.len() - start) as u32;
+        self[start..start + 4].copy_from_slice(&len.to_be_bytes());
+    }
+}

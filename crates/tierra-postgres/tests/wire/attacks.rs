@@ -1,0 +1,196 @@
+//! Bytes that no client sends: an error or the end of the connection, and the server goes on.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use crate::client::{
+    Client, bind, code_of, describe, execute, field, kinds, message, parse, query, startup, sync,
+};
+use crate::server::TestServer;
+
+#[test]
+fn lengths_that_lie_end_the_connection() {
+    let server = TestServer::start();
+    for packet in [
+        &[0xff, 0xff, 0xff, 0xff, 0, 3, 0, 0][..],
+        &[0, 0, 0, 0, 0, 3, 0, 0],
+        &[0, 0, 0, 7, 0, 3, 0, 0],
+        &[0x7f, 0xff, 0xff, 0xff, 0, 3, 0, 0],
+        &[0, 0, 0, 9, 0, 2, 0, 0, 0],
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ] {
+        let mut client = Client::open(server.address);
+        client.send(packet);
+        let _ = client.stream.shutdown(std::net::Shutdown::Write);
+        client.until_closed();
+    }
+    for len in [0_u32, 3, (64 << 20) + 1, u32::MAX] {
+        let mut client = server.connect();
+        client.send(&[&b"Q"[..], &len.to_be_bytes(), b"SELECT 1\0"].concat());
+        let messages = client.until_closed();
+        assert_eq!(code_of(&messages).as_deref(), Some("08P01"), "{len}");
+        assert_eq!(field(&messages[0].1, b'S'), "FATAL");
+    }
+    assert_eq!(server.connect().rows("SELECT 1"), [["1"]]);
+}
+
+#[test]
+fn what_is_announced_is_not_reserved() {
+    let server = TestServer::start();
+    let before = resident_bytes();
+    let mut clients: Vec<Client> = (0..50).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send(&[&b"Q"[..], &(60_u32 << 20).to_be_bytes(), b"SELECT"].concat());
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(resident_bytes().saturating_sub(before) < 200 << 20);
+    assert_eq!(server.connect().rows("SELECT 1"), [["1"]]);
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("RssAnon"))
+        .unwrap();
+    line.split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        << 10
+}
+
+#[test]
+fn texts_that_are_no_utf8_are_not_changed_in_silence() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    client.send(&message(b'Q', b"SELECT '\xff'\0"));
+    assert_eq!(code_of(&client.until_ready()).as_deref(), Some("22021"));
+    let messages = client.run(&[message(b'P', b"\0SELECT '\xff'\0\0\0"), query("SELECT 1")]);
+    assert_eq!(kinds(&messages), "EZ");
+    let messages = client.run(&[
+        parse("", "SELECT $1 AS x", &[25]),
+        bind("", "", 0, &[Some(b"\xff")], &[]),
+    ]);
+    assert_eq!(code_of(&messages).as_deref(), Some("22021"));
+    assert_eq!(client.rows("SELECT 'é'"), [["é"]]);
+}
+
+#[test]
+fn half_messages_and_unknown_ones_end_the_connection() {
+    let server = TestServer::start();
+    for bytes in [
+        message(b'P', b"\0SELECT 1\0"),
+        message(b'B', b"\0\0\0\x05"),
+        message(b'B', b"\0\0\0\0\0\x01\x7f\xff\xff\xff"),
+        message(b'E', b""),
+        message(b'!', b""),
+        message(b'p', b"password"),
+    ] {
+        let mut client = server.connect();
+        client.send(&bytes);
+        client.send(&sync());
+        let messages = client.until_ready_or_closed();
+        assert_eq!(code_of(&messages).as_deref(), Some("08P01"), "{bytes:?}");
+    }
+    assert_eq!(server.connect().rows("SELECT 1"), [["1"]]);
+}
+
+#[test]
+fn names_are_limited() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let mut messages = Vec::new();
+    for n in 0..1_001 {
+        messages.push(parse(&format!("s{n}"), "SELECT 1", &[]));
+    }
+    let answers = client.run(&messages);
+    assert_eq!(code_of(&answers).as_deref(), Some("54000"));
+    assert_eq!(kinds(&answers).matches('1').count(), 1_000);
+}
+
+#[test]
+fn idle_connections_do_not_stop_others() {
+    let server = TestServer::start();
+    // Neither logs in.
+    let idle: Vec<Client> = (0..160).map(|_| Client::open(server.address)).collect();
+    assert_eq!(server.connect().rows("SELECT 1"), [["1"]]);
+    drop(idle);
+}
+
+/// Valid messages with a byte changed, cut or repeated: whatever comes of it, the next client is served.
+#[test]
+fn no_bytes_stop_the_server() {
+    let server = TestServer::start();
+    server
+        .connect()
+        .rows("CREATE TABLE t (n BIGINT, s VARCHAR)");
+    let seed = std::env::var("TIERRA_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(|| u64::from(std::process::id()));
+    eprintln!("TIERRA_SEED={seed}");
+    let mut random = Random(seed.wrapping_mul(2) + 1);
+    let valid = [
+        query("SELECT n, s FROM t; INSERT INTO t VALUES (1, 'a')"),
+        query("COPY t FROM STDIN"),
+        message(b'd', b"1\ta\n"),
+        message(b'c', b""),
+        query("COPY t TO STDOUT (FORMAT binary)"),
+        parse(
+            "a",
+            "SELECT s FROM t WHERE n = $1 AND s = ANY($2)",
+            &[20, 1009],
+        ),
+        bind("p", "a", 0, &[Some(b"1"), Some(b"{a,\"b\"}")], &[1]),
+        describe(b'S', "a"),
+        describe(b'P', "p"),
+        execute("p", 1),
+        query("BEGIN"),
+        query("DECLARE c CURSOR FOR SELECT n FROM t"),
+        query("FETCH 3 FROM c"),
+        query("ROLLBACK"),
+        sync(),
+    ];
+    for _ in 0..300 {
+        let mut bytes = startup(&[("user", "u")]);
+        for _ in 0..random.below(12) {
+            bytes.extend(&valid[random.below(valid.len())]);
+        }
+        for _ in 0..=random.below(3) {
+            let at = random.below(bytes.len());
+            match random.below(3) {
+                0 => bytes[at] = random.below(256) as u8,
+                1 => bytes.truncate(at),
+                _ => bytes.insert(at, random.below(256) as u8),
+            }
+            if bytes.is_empty() {
+                break;
+            }
+        }
+        let mut client = Client::open(server.address);
+        let _ = client.stream.write_all(&bytes);
+        let _ = client.stream.shutdown(std::net::Shutdown::Write);
+        let _ = client.stream.read_to_end(&mut Vec::new());
+    }
+    let mut client = server.connect();
+    assert_eq!(client.rows("SELECT 1"), [["1"]]);
+    // No defect was caught on the way.
+    assert_eq!(
+        client.rows("SELECT count(*) FROM tierra_slow_queries WHERE error LIKE '%defect%'"),
+        [["0"]]
+    );
+}
+
+/// Numbers from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % most as u64) as usize
+    }
+}

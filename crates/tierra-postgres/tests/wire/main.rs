@@ -1,0 +1,11 @@
+//! What clients of PostgreSQL may rely on, message by message.
+
+mod attacks;
+mod client;
+mod copy;
+mod ends;
+mod login;
+mod prepared;
+mod server;
+mod simple;
+mod values;

@@ -1,0 +1,110 @@
+//! A server with a database of its own.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::thread::JoinHandle;
+
+use tempfile::TempDir;
+use tierra_engine::{Database, DatabaseOptions};
+use tierra_postgres::{Handle, Options, Server, Tls, Users, verifier};
+use tierra_sql::SessionOptions;
+use tokio::runtime::Builder;
+
+use crate::client::Client;
+
+/// A running server. Dropping it stops it.
+pub(crate) struct TestServer {
+    pub(crate) address: SocketAddr,
+    pub(crate) handle: Handle,
+    pub(crate) scratch: TempDir,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The options of a server that everybody on this machine may use.
+pub(crate) fn open_to_all() -> Options {
+    Options {
+        address: "127.0.0.1:0".parse().unwrap(),
+        users: None,
+        tls: None,
+        requires_tls: false,
+        connections_most: 100,
+        session: SessionOptions {
+            threads: Some(2),
+            ..SessionOptions::default()
+        },
+    }
+}
+
+/// A certificate and its key.
+pub(crate) fn tls() -> Tls {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire");
+    Tls::read(&dir.join("certificate.pem"), &dir.join("key.pem")).unwrap()
+}
+
+/// One user, alice.
+pub(crate) fn alice(password: &str) -> Users {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("users.toml");
+    std::fs::write(
+        &file,
+        format!("alice = \"{}\"\n", verifier(password).unwrap()),
+    )
+    .unwrap();
+    Users::read(&file).unwrap()
+}
+
+impl TestServer {
+    pub(crate) fn start() -> Self {
+        Self::with(open_to_all())
+    }
+
+    pub(crate) fn with(options: Options) -> Self {
+        let scratch = tempfile::tempdir_in("/dev/shm")
+            .or_else(|_| tempfile::tempdir())
+            .unwrap();
+        let database =
+            Database::create(&scratch.path().join("db"), &DatabaseOptions::default()).unwrap();
+        let (told, tell) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = Builder::new_multi_thread()
+                .worker_threads(4)
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let server = Server::bind(database, options).unwrap();
+                told.send((server.address().unwrap(), server.handle()))
+                    .unwrap();
+                server.run().await.unwrap();
+            });
+            runtime.shutdown_background();
+        });
+        let (address, handle) = tell.recv().unwrap();
+        Self {
+            address,
+            handle,
+            scratch,
+            thread: Some(thread),
+        }
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Waits until it has stopped.
+    pub(crate) fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.handle.stop();
+        if !std::thread::panicking() {
+            self.join();
+        }
+    }
+}

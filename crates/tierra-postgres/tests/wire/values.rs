@@ -1,0 +1,107 @@
+//! Values: every type as text and binary.
+
+use crate::client::{bind, code_of, execute, parse, values};
+use crate::server::TestServer;
+
+#[test]
+fn every_type_arrives_as_text_and_binary() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let most = "99999999999999999999999999999999999999";
+    let days = |days: i32| days.to_be_bytes().to_vec();
+    for (sql, text, binary) in [
+        ("TRUE", "t", vec![1]),
+        ("CAST(-7 AS INTEGER)", "-7", (-7_i32).to_be_bytes().to_vec()),
+        (
+            "CAST(9223372036854775807 AS BIGINT)",
+            "9223372036854775807",
+            i64::MAX.to_be_bytes().to_vec(),
+        ),
+        ("CAST(0.1 AS DOUBLE)", "0.1", 0.1_f64.to_be_bytes().to_vec()),
+        (
+            "CAST('NaN' AS DOUBLE)",
+            "NaN",
+            f64::NAN.to_be_bytes().to_vec(),
+        ),
+        (
+            "CAST(1e300 AS DOUBLE)",
+            "1e+300",
+            1e300_f64.to_be_bytes().to_vec(),
+        ),
+        (
+            "CAST('-123.45' AS DECIMAL(9, 2))",
+            "-123.45",
+            vec![0, 2, 0, 0, 0x40, 0, 0, 2, 0, 123, 0x11, 0x94],
+        ),
+        ("CAST('2000-01-02' AS DATE)", "2000-01-02", days(1)),
+        ("CAST('0001-01-01' AS DATE)", "0001-01-01", days(-730_119)),
+        (
+            "CAST('2000-01-01 00:00:00.5' AS TIMESTAMP)",
+            "2000-01-01 00:00:00.5",
+            500_000_i64.to_be_bytes().to_vec(),
+        ),
+        ("'é\"'", "é\"", "é\"".as_bytes().to_vec()),
+        ("''", "", vec![]),
+    ] {
+        let sql = format!("SELECT {sql} AS x");
+        assert_eq!(client.rows(&sql), [[text]], "{sql}");
+        let messages = client.run(&[
+            parse("", &sql, &[]),
+            bind("", "", 0, &[], &[1]),
+            execute("", 0),
+        ]);
+        assert_eq!(code_of(&messages), None, "{sql}");
+        assert_eq!(values(&messages[2].1), [Some(binary)], "{sql}");
+    }
+    client.rows("CREATE TABLE d (d DECIMAL(38, 0))");
+    for text in [most, &format!("-{most}"), "0", "10000", "12345678"] {
+        client.rows("TRUNCATE d");
+        let messages = client.run(&[
+            parse("", "INSERT INTO d VALUES ($1)", &[]),
+            bind("", "", 0, &[Some(text.as_bytes())], &[]),
+            execute("", 0),
+        ]);
+        assert_eq!(code_of(&messages), None);
+        assert_eq!(client.rows("SELECT d FROM d"), [[text]]);
+        // All digits, there and back in binary.
+        let messages = client.run(&[
+            parse("", "SELECT d FROM d", &[]),
+            bind("", "", 0, &[], &[1]),
+            execute("", 0),
+        ]);
+        let binary = values(&messages[2].1)[0].clone().unwrap();
+        let messages = client.run(&[
+            parse("", "SELECT count(*) FROM d WHERE d = $1", &[1700]),
+            bind("", "", 1, &[Some(&binary)], &[]),
+            execute("", 0),
+        ]);
+        assert_eq!(values(&messages[2].1), [Some(b"1".to_vec())], "{text}");
+    }
+}
+
+#[test]
+fn null_of_every_type_is_null() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for ty in [
+        "BOOLEAN",
+        "INTEGER",
+        "BIGINT",
+        "DOUBLE",
+        "DECIMAL(9, 2)",
+        "DATE",
+        "TIMESTAMP",
+        "VARCHAR",
+    ] {
+        let sql = format!("SELECT CAST(NULL AS {ty}) AS x");
+        for format in [0, 1] {
+            let messages = client.run(&[
+                parse("", &sql, &[]),
+                bind("", "", 0, &[], &[format]),
+                execute("", 0),
+            ]);
+            assert_eq!(values(&messages[2].1), [None], "{ty}");
+        }
+    }
+    assert_eq!(client.rows("SELECT NULL"), [["NULL"]]);
+}

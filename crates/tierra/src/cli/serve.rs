@@ -1,0 +1,90 @@
+//! `tierra serve`: serves a database to clients of PostgreSQL, until Ctrl-C or a signal to terminate.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+
+use clap::Args;
+use tierra_postgres::{Options, Server, Tls, Users};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{CommandError, open::OpenOptions};
+
+/// The arguments of `tierra serve`.
+#[derive(Args)]
+pub(crate) struct ServeArguments {
+    /// Database directory
+    #[arg(long, value_name = "DIR")]
+    db: PathBuf,
+    /// Where to listen for clients of PostgreSQL
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5432")]
+    postgres: SocketAddr,
+    /// File of users, a line of `tierra user` each; without it everybody on this machine may connect, and nobody else
+    #[arg(long, value_name = "FILE")]
+    users: Option<PathBuf>,
+    /// Certificate for TLS, in PEM format, followed by those that signed it
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM format
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Refuse connections without TLS
+    #[arg(long, requires = "tls_cert")]
+    require_tls: bool,
+    /// The most connections at a time
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
+    max_connections: u16,
+    #[command(flatten)]
+    open: OpenOptions,
+}
+
+/// Runs the command.
+pub(crate) async fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
+    let users = arguments.users.as_deref().map(Users::read).transpose()?;
+    let tls = match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => Some(Tls::read(certificate, key)?),
+        _ => None,
+    };
+    let database = arguments.open.open(&arguments.db)?;
+    let who = match users {
+        Some(_) => "users of the file",
+        None => "everybody on this machine",
+    };
+    let how = match (&tls, arguments.require_tls) {
+        (None, _) => "without TLS",
+        (Some(_), false) => "with TLS if they ask for it",
+        (Some(_), true) => "with TLS",
+    };
+    let options = Options {
+        address: arguments.postgres,
+        users,
+        tls,
+        requires_tls: arguments.require_tls,
+        connections_most: arguments.max_connections.into(),
+        session: database.session_options().clone(),
+    };
+    let server = Server::bind(Arc::clone(database.engine()), options)?;
+    let address = server.address().map_err(CommandError::Signal)?;
+    let handle = server.handle();
+    let mut interrupted = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;
+    let mut terminated = signal(SignalKind::terminate()).map_err(CommandError::Signal)?;
+    tokio::spawn(async move {
+        let mut is_stopping = false;
+        loop {
+            tokio::select! {
+                _ = interrupted.recv() => {}
+                _ = terminated.recv() => {}
+            }
+            if is_stopping {
+                eprintln!(
+                    "error: stopped twice, so ended at once; what was not committed is undone when the database is next opened"
+                );
+                std::process::exit(130);
+            }
+            is_stopping = true;
+            eprintln!("stopping: statements that run may end, for a minute at most");
+            handle.stop();
+        }
+    });
+    eprintln!("listening for clients of PostgreSQL on {address}, for {who}, {how}");
+    let served = server.run().await;
+    served.map_err(|error| tierra::Error::Threads(error).into())
+}
