@@ -64,7 +64,7 @@ impl Kernels {
         match (self.level(), width) {
             (Level::Avx512, 0..=16) => 48,
             (Level::Avx512, _) => 16,
-            (Level::Avx2, 0..=25) => 10,
+            (Level::Avx2, 0..=32) => 10,
             // Four codes a register, or two, or one.
             (Level::Avx2 | Level::Sse42 | Level::Scalar, _) => 3,
         }

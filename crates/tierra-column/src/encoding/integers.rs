@@ -3,6 +3,8 @@
 //!
 //! Invariant: an integer is its ordinal with the sign bit of its type flipped, which is that bit added, modulo the type's size.
 
+use std::ops::Range;
+
 use crate::bits::{Kernels, width_of};
 use crate::block::Summary;
 use crate::ordinal;
@@ -60,15 +62,12 @@ impl Integers<'_> {
         }
     }
 
-    /// The integers of a mini-block.
-    pub(crate) fn mini(self, mini: usize, mini_len: usize) -> Self {
-        fn part<T>(values: &[T], mini: usize, mini_len: usize) -> &[T] {
-            let end = values.len().min((mini + 1) * mini_len);
-            &values[mini * mini_len..end]
-        }
+    /// Those of some rows, as far as there are these.
+    pub(crate) fn part(self, rows: Range<usize>) -> Self {
+        let rows = rows.start..rows.end.min(self.rows());
         match self {
-            Integers::Narrow(values) => Integers::Narrow(part(values, mini, mini_len)),
-            Integers::Wide(values) => Integers::Wide(part(values, mini, mini_len)),
+            Integers::Narrow(values) => Integers::Narrow(&values[rows]),
+            Integers::Wide(values) => Integers::Wide(&values[rows]),
         }
     }
 

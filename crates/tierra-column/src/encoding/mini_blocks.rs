@@ -9,6 +9,8 @@
 //!
 //! Neighbours of one width are one packed run to the kernels: 64 values of any width end on a whole byte.
 
+use std::ops::Range;
+
 use crate::bits::{BLOCK_LEN, Kernels, MAX_WIDTH, Mask, packed_bytes, width_of};
 use crate::block::{OrdinalBlock, Summary};
 use crate::encoding::EncodeError;
@@ -124,8 +126,9 @@ pub(crate) fn write(len: MiniLen, writer: &mut Writer<'_>, target: &PlannedBlock
             header.fill(0);
             integers.mini_widths(kernels, target.base, len.values(), header);
             let minis = integers.rows().div_ceil(len.values());
-            for (mini, &width) in header[..minis].iter().enumerate() {
-                let integers = integers.mini(mini, len.values());
+            for run in alike(&header[..minis]) {
+                let width = header[run.start];
+                let integers = integers.part(run.start * len.values()..run.end * len.values());
                 let here = packed_bytes(integers.rows(), width);
                 integers.pack(kernels, target.base, width, out);
                 out = &mut out[here..];
@@ -135,13 +138,30 @@ pub(crate) fn write(len: MiniLen, writer: &mut Writer<'_>, target: &PlannedBlock
             let codes = writer.codes(target);
             let widths = widths(len, codes);
             header.copy_from_slice(&widths[..header.len()]);
-            for (codes, width) in codes.chunks(len.values()).zip(widths) {
+            let minis = codes.len().div_ceil(len.values());
+            for run in alike(&widths[..minis]) {
+                let width = widths[run.start];
+                let codes = &codes[run.start * len.values()..];
+                let codes = &codes[..codes.len().min(run.len() * len.values())];
                 let here = packed_bytes(codes.len(), width);
                 kernels.pack(codes, width, out);
                 out = &mut out[here..];
             }
         }
     }
+}
+
+/// Longest runs of mini-blocks of one width, in order: they are packed and unpacked together.
+fn alike(widths: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut mini = 0;
+    std::iter::from_fn(move || {
+        let width = *widths.get(mini)?;
+        let first = mini;
+        while widths.get(mini) == Some(&width) {
+            mini += 1;
+        }
+        Some(first..mini)
+    })
 }
 
 /// The mini-blocks of a block, checked: every run's codes lie inside the block.

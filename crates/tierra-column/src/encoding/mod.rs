@@ -19,9 +19,8 @@
 //! In a packed chunk that holds a NULL anywhere code 0 *is* NULL, and its bases are one lower to
 //! make room. Plain chunks keep a validity bitmap at the head of each block instead.
 //!
-//! A new encoding is a file here that holds a [`Format`], its name in the list of [`Encoding`], and a line of
-//! `Encoding::format`. Its blocks are of a [`BlockKind`](format::BlockKind) that there is, or of a new one: then the compiler names
-//! every place that reads blocks.
+//! A new encoding is a file here that holds a [`Format`], and a line of the list of [`Encoding`]. Its blocks are of a
+//! [`BlockKind`](format::BlockKind) that there is, or of a new one: then the compiler names every place that reads blocks.
 
 pub(crate) mod compressed;
 pub(crate) mod delta;
@@ -59,28 +58,25 @@ use crate::logical_type::LogicalType;
 pub use error::EncodeError;
 use format::Format;
 pub use list::Encoding;
+use list::encodings;
+
+/// Makes the way from an encoding to what it is.
+macro_rules! formats {
+    ($($(#[$meta:meta])* $encoding:ident => $format:path,)*) => {
+        impl Encoding {
+            /// What it is and does.
+            #[inline(always)]
+            pub(crate) const fn format(self) -> Format {
+                match self {
+                    $(Encoding::$encoding => $format,)*
+                }
+            }
+        }
+    };
+}
+encodings!(formats);
 
 impl Encoding {
-    /// What it is and does.
-    #[inline(always)]
-    pub(crate) const fn format(self) -> Format {
-        match self {
-            Encoding::Plain => plain::FORMAT,
-            Encoding::Static => static_packing::FORMAT,
-            Encoding::Dynamic => dynamic::FORMAT,
-            Encoding::FrameOfReference => frame_of_reference::FORMAT,
-            Encoding::Delta => delta::FORMAT,
-            Encoding::Dictionary => dictionary::FORMAT,
-            Encoding::Dynamic128 => dynamic128::FORMAT,
-            Encoding::FastPfor => fastpfor::FORMAT,
-            Encoding::Rle => rle::FORMAT,
-            Encoding::Lz4 => lz4::FORMAT,
-            Encoding::Lz4Fast => lz4::FAST,
-            Encoding::Lz4High => lz4::HIGH,
-            Encoding::Snappy => snappy::FORMAT,
-        }
-    }
-
     /// Its name in DDL and in messages.
     pub const fn name(self) -> &'static str {
         self.format().name

@@ -46,6 +46,11 @@ pub(super) fn pack<T: Unit>(level: Available, values: &[T], base: T, width: u8, 
         Level::Avx512 if x86_64::avx512::can_pack::<T>(width) => unsafe {
             x86_64::avx512::pack(values, base, width, out)
         },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx2 if x86_64::avx2::can_pack(width) => unsafe {
+            x86_64::avx2::pack(values, base, width, out)
+        },
         _ => packing::pack(values, base, width, out),
     }
 }

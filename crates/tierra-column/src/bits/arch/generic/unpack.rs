@@ -76,10 +76,17 @@ impl<T: Target> Kernel for UnpackAll<'_, T> {
     unsafe fn run<U: Unpack>(self, codes: Codes<'_, U>) {
         assert_eq!(codes.n, self.out.len());
         let lanes = Codes::<U>::LANES;
-        let (words, rest) = self.out.split_at_mut(codes.full_words() * 64);
-        for (group, out) in words.chunks_exact_mut(lanes).enumerate() {
-            // SAFETY: the CPU by the caller's promise; as many codes exist as there are places.
-            unsafe { T::store_plus(codes.group(group), self.plus, out.as_mut_ptr().cast()) };
+        let (words, rest) = self.out.as_chunks_mut::<64>();
+        for (word, out) in words.iter_mut().enumerate() {
+            let first_group = word * Codes::<U>::GROUPS_PER_WORD;
+            let places: *mut T = out.as_mut_ptr().cast();
+            for i in 0..Codes::<U>::GROUPS_PER_WORD {
+                // SAFETY: the CPU by the caller's promise; all 64 rows of the word exist, and have places.
+                unsafe {
+                    let codes = codes.group(first_group + i);
+                    T::store_plus(codes, self.plus, places.add(i * lanes));
+                }
+            }
         }
         for (i, out) in rest.chunks_mut(lanes).enumerate() {
             let mut lanes = [T::ZERO; 64];

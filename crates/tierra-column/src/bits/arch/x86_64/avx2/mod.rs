@@ -1,8 +1,9 @@
-//! AVX2: registers of 32 bytes, codes in 32-bit lanes up to 25 bits and in 64-bit lanes above.
+//! AVX2: registers of 32 bytes, codes in 32-bit lanes up to 32 bits and in 64-bit lanes above.
 
 mod lanes32;
 mod lanes64;
 mod methods;
+mod pack;
 mod windows;
 
 use super::super::generic::{Codes, Kernel};
@@ -10,7 +11,8 @@ use crate::bits::{packing::Block, vector::Unpacked};
 use lanes32::Lanes32;
 use lanes64::Lanes64;
 use methods::avx2;
-use windows::{OneByOne, Windows32, Windows64};
+pub(in crate::bits::arch) use pack::{can_pack, pack};
+use windows::{OneByOne, SplitWindows32, Windows32, Windows64};
 
 /// Runs code that the compiler may vectorise.
 ///
@@ -32,9 +34,11 @@ pub(in crate::bits::arch) unsafe fn on_codes<K: Kernel>(block: Block<'_>, kernel
     // block's width, which is among those it can do.
     unsafe {
         match width {
-            0..=25 => kernel.run(Codes::packed(block, Windows32::new(width))),
+            0..=14 => kernel.run(Codes::packed(block, Windows32::<true>::new(width))),
+            15..=26 | 28 => kernel.run(Codes::packed(block, Windows32::<false>::new(width))),
+            27 | 29..=31 => kernel.run(Codes::packed(block, SplitWindows32::new(width))),
             32 => kernel.run(Codes::packed(block, Unpacked::<Lanes32>::new())),
-            26..=57 => kernel.run(Codes::packed(block, Windows64::new(width))),
+            33..=57 => kernel.run(Codes::packed(block, Windows64::new(width))),
             64 => kernel.run(Codes::packed(block, Unpacked::<Lanes64>::new())),
             _ => kernel.run(Codes::packed(block, OneByOne::new(width))),
         }

@@ -1,6 +1,7 @@
 //! Packed codes into lanes: each half of a register is loaded from the byte its first code lies
 //! in, a byte shuffle brings every lane the window of bytes that holds its code, a shift by the
 //! lane's own distance brings the code to bit 0, and a mask cuts off the bits of the neighbours.
+//! Where eight codes and their windows lie in 16 bytes, one load fills both halves.
 
 use super::{Lanes32, Lanes64};
 use crate::bits::{
@@ -22,20 +23,23 @@ struct Shuffle {
 
 impl Shuffle {
     /// For the group of codes that begins with code `first`. A half holds 16 bytes from the
-    /// first byte of its first code on.
-    const fn new(width: usize, lane_bytes: usize, first: usize) -> Self {
-        let mut shuffle = Shuffle {
-            bytes: [0; 32],
-            shifts: [0; 32],
-        };
+    /// first byte of its first code on, or both from that of the group's.
+    const fn new(width: usize, lane_bytes: usize, first: usize, one_load: bool) -> Self {
+        let mut shuffle = NO_SHUFFLE;
         let mut lane = 0;
         while lane < 32 / lane_bytes {
             let per_half = 16 / lane_bytes;
-            let half_bit = (first + lane / per_half * per_half) * width;
+            let first_of_half = if one_load {
+                0
+            } else {
+                lane / per_half * per_half
+            };
+            let half_bit = (first + first_of_half) * width;
             let bit = (first + lane) * width - half_bit / 8 * 8;
             let mut byte = 0;
             while byte < lane_bytes {
-                shuffle.bytes[lane * lane_bytes + byte] = (bit / 8 + byte) as u8;
+                // Bytes past the half wrap; they hold no bit of a code.
+                shuffle.bytes[lane * lane_bytes + byte] = ((bit / 8 + byte) % 16) as u8;
                 byte += 1;
             }
             // The shift of a lane is an integer of the lane's size.
@@ -44,6 +48,18 @@ impl Shuffle {
         }
         shuffle
     }
+
+    /// Whether every code of a group lies in its lane's window.
+    const fn suffices(width: usize, lane_bytes: usize) -> bool {
+        let mut code = 0;
+        while code < 8 {
+            if code * width % 8 + width > 8 * lane_bytes {
+                return false;
+            }
+            code += 1;
+        }
+        true
+    }
 }
 
 const NO_SHUFFLE: Shuffle = Shuffle {
@@ -51,11 +67,14 @@ const NO_SHUFFLE: Shuffle = Shuffle {
     shifts: [0; 32],
 };
 
-static SHUFFLES_32: [Shuffle; 26] = {
-    let mut shuffles = [NO_SHUFFLE; 26];
+/// The widest code of which eight, and their windows, lie in 16 bytes.
+const ONE_LOAD_WIDTH: usize = 14;
+
+static SHUFFLES_32: [Shuffle; 32] = {
+    let mut shuffles = [NO_SHUFFLE; 32];
     let mut width = 0;
     while width < shuffles.len() {
-        shuffles[width] = Shuffle::new(width, 4, 0);
+        shuffles[width] = Shuffle::new(width, 4, 0, width <= ONE_LOAD_WIDTH);
         width += 1;
     }
     shuffles
@@ -66,7 +85,11 @@ static SHUFFLES_64: [[Shuffle; 2]; 58] = {
     let mut shuffles = [[NO_SHUFFLE; 2]; 58];
     let mut width = 0;
     while width < shuffles.len() {
-        shuffles[width] = [Shuffle::new(width, 8, 0), Shuffle::new(width, 8, 4)];
+        let [even, odd] = [0, 4];
+        shuffles[width] = [
+            Shuffle::new(width, 8, even, false),
+            Shuffle::new(width, 8, odd, false),
+        ];
         width += 1;
     }
     shuffles
@@ -102,9 +125,9 @@ super::avx2! {
     }
 }
 
-/// Codes of up to 25 bits, eight at a time: from any bit of a byte on they fit in 32 bits.
+/// Codes of up to 26 bits or 28, eight at a time: from where they begin in a byte on they fit in 32 bits.
 #[derive(Clone, Copy)]
-pub(super) struct Windows32 {
+pub(super) struct Windows32<const ONE_LOAD: bool> {
     shuffle: Loaded,
     code_mask: __m256i,
     group_bytes: usize,
@@ -112,15 +135,17 @@ pub(super) struct Windows32 {
     half_bytes: usize,
 }
 
-impl Windows32 {
+impl<const ONE_LOAD: bool> Windows32<ONE_LOAD> {
     /// # Safety
     /// The CPU has the level.
     ///
     /// # Panics
-    /// If the width exceeds 25.
+    /// If the width exceeds 31.
     #[inline(always)]
     pub(super) unsafe fn new(width: u8) -> Self {
         let width_bits = usize::from(width);
+        debug_assert!(Shuffle::suffices(width_bits, 4));
+        debug_assert_eq!(ONE_LOAD, width_bits <= ONE_LOAD_WIDTH);
         // SAFETY: the caller's promise.
         unsafe {
             Self {
@@ -133,20 +158,84 @@ impl Windows32 {
     }
 }
 
-impl Unpack for Windows32 {
+impl<const ONE_LOAD: bool> Unpack for Windows32<ONE_LOAD> {
     type Vector = Lanes32;
 
     super::avx2! {
         unsafe fn group(&self, packed: *const u8, group: usize) -> Lanes32 {
             // SAFETY: 64 bytes are readable from a group's first one on, as its codes or the pad;
-            // the second half begins at most 12 bytes later.
+            // the second half begins at most 14 bytes later.
             let halves = unsafe {
                 let low = packed.add(group * self.group_bytes);
-                load_halves(low, low.add(self.half_bytes))
+                if ONE_LOAD {
+                    _mm256_broadcastsi128_si256(_mm_loadu_si128(low.cast()))
+                } else {
+                    load_halves(low, low.add(self.half_bytes))
+                }
             };
             let windows = _mm256_shuffle_epi8(halves, self.shuffle.bytes);
             let codes = _mm256_srlv_epi32(windows, self.shuffle.shifts);
             Lanes32(_mm256_and_si256(codes, self.code_mask))
+        }
+    }
+}
+
+/// Codes of up to 31 bits, which may reach into a fifth byte, eight at a time: a window of four bytes from the code's first, and
+/// one from its second.
+#[derive(Clone, Copy)]
+pub(super) struct SplitWindows32 {
+    low: Loaded,
+    high: Loaded,
+    code_mask: __m256i,
+    group_bytes: usize,
+    /// From the first to the fifth code of a group.
+    half_bytes: usize,
+}
+
+impl SplitWindows32 {
+    /// # Safety
+    /// The CPU has the level.
+    ///
+    /// # Panics
+    /// If the width exceeds 31.
+    #[inline(always)]
+    pub(super) unsafe fn new(width: u8) -> Self {
+        let width_bits = usize::from(width);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = Loaded::new(&SHUFFLES_32[width_bits]);
+            Self {
+                low,
+                high: Loaded {
+                    // A shuffle counts modulo 16.
+                    bytes: _mm256_add_epi8(low.bytes, _mm256_set1_epi8(1)),
+                    // Bit 0 of the second byte is bit 8 of the window.
+                    shifts: _mm256_sub_epi32(_mm256_set1_epi32(8), low.shifts),
+                },
+                code_mask: Lanes32::splat(max_code(width)).0,
+                group_bytes: width_bits,
+                half_bytes: width_bits * 4 / 8,
+            }
+        }
+    }
+}
+
+impl Unpack for SplitWindows32 {
+    type Vector = Lanes32;
+
+    super::avx2! {
+        unsafe fn group(&self, packed: *const u8, group: usize) -> Lanes32 {
+            // SAFETY: 64 bytes are readable from a group's first one on, as its codes or the pad;
+            // the second half begins at most 15 bytes later.
+            let halves = unsafe {
+                let low = packed.add(group * self.group_bytes);
+                load_halves(low, low.add(self.half_bytes))
+            };
+            let low = _mm256_shuffle_epi8(halves, self.low.bytes);
+            let high = _mm256_shuffle_epi8(halves, self.high.bytes);
+            let low = _mm256_srlv_epi32(low, self.low.shifts);
+            let high = _mm256_sllv_epi32(high, self.high.shifts);
+            Lanes32(_mm256_and_si256(_mm256_or_si256(low, high), self.code_mask))
         }
     }
 }
@@ -238,5 +327,19 @@ impl Unpack for OneByOne {
             let windows = _mm256_set_epi64x(d as i64, c as i64, b as i64, a as i64);
             Lanes64(_mm256_and_si256(windows, self.code_mask))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_the_widths_that_need_two_windows_get_them() {
+        let split = (0..32).filter(|&width| !Shuffle::suffices(width, 4));
+        assert_eq!(split.collect::<Vec<_>>(), [27, 29, 30, 31]);
+        assert!((0..58).all(|width| Shuffle::suffices(width, 8)));
+        // The last of eight codes begins in this byte, and its window has three more.
+        assert!(7 * ONE_LOAD_WIDTH / 8 + 3 < 16);
     }
 }

@@ -15,7 +15,7 @@ use super::super::generic::{Codes, Kernel};
 use crate::bits::{packing::Block, vector::Unpacked};
 use lanes::{Lanes, avx512};
 pub(in crate::bits::arch) use pack::{can_pack, pack};
-use windows::{SplitWindows, Windows};
+use windows::{SplitWindows, SplitWindows32, Windows};
 
 /// Runs code that the compiler may vectorise.
 ///
@@ -45,7 +45,8 @@ pub(in crate::bits::arch) unsafe fn on_codes<K: Kernel>(block: Block<'_>, kernel
             9..=16 => kernel.run(Codes::packed(block, Windows::<u16>::new(width))),
             17..=30 => kernel.run(Codes::packed(block, Windows::<u32>::new(width))),
             32 => kernel.run(Codes::packed(block, Unpacked::<Lanes<u32>>::new())),
-            31 | 33..=58 | 60 => kernel.run(Codes::packed(block, Windows::<u64>::new(width))),
+            31 => kernel.run(Codes::packed(block, SplitWindows32::new(width))),
+            33..=58 | 60 => kernel.run(Codes::packed(block, Windows::<u64>::new(width))),
             64 => kernel.run(Codes::packed(block, Unpacked::<Lanes<u64>>::new())),
             _ => kernel.run(Codes::packed(block, SplitWindows::new(width))),
         }

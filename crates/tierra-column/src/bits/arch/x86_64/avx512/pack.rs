@@ -260,9 +260,24 @@ unsafe fn groups<T: Unit, J: Joined>(
     out: &mut [u8],
     close: impl Fn(__m512i) -> __m512i,
 ) {
+    let word_bytes = 64 / J::VALUES * len_bytes;
+    let (mut values, mut left) = (values, out);
+    // Words of 64 values as long as there are places behind them.
+    while let Some((word, rest)) = values.split_first_chunk::<64>()
+        && left.len() >= word_bytes + 64
+    {
+        for group in 0..64 / J::VALUES {
+            // SAFETY: the CPU by the caller's promise; the values are in the word, and the places are there.
+            unsafe {
+                let packed = close(joined.fields(word.as_ptr().add(group * J::VALUES)));
+                let place = left.as_mut_ptr().add(group * len_bytes);
+                _mm512_storeu_si512(place.cast(), packed);
+            }
+        }
+        (values, left) = (rest, &mut left[word_bytes..]);
+    }
     let groups = values.chunks_exact(J::VALUES);
     let rest = groups.remainder();
-    let mut left = out;
     for group in groups {
         // SAFETY: the CPU by the caller's promise; the group has a register's values.
         let packed = unsafe { close(joined.fields(group.as_ptr())) };

@@ -205,6 +205,56 @@ impl Unpack for SplitWindows {
     }
 }
 
+/// Codes of the one width, 31, of which two may reach into a ninth byte, in lanes of their own: four bytes from the code's first
+/// and the four after them.
+#[derive(Clone, Copy)]
+pub(super) struct SplitWindows32 {
+    low_bytes: __m512i,
+    high_bytes: __m512i,
+    shifts: __m512i,
+    code_mask: __m512i,
+    group_bytes: usize,
+}
+
+impl SplitWindows32 {
+    /// # Safety
+    /// The CPU has the level.
+    #[inline(always)]
+    pub(super) unsafe fn new(width: u8) -> Self {
+        let width_bits = usize::from(width);
+        let first_bit = |lane: usize| lane * width_bits;
+        let low: [u8; 64] = std::array::from_fn(|at| (first_bit(at / 4) / 8 + at % 4) as u8);
+        let phase: [u32; 16] = std::array::from_fn(|lane| (first_bit(lane) % 8) as u32);
+        // SAFETY: the CPU has the level; the arrays are a register long.
+        unsafe {
+            let low_bytes = _mm512_loadu_si512(low.as_ptr().cast());
+            Self {
+                low_bytes,
+                // The permutation counts modulo 64; what wraps around holds no bit of a code.
+                high_bytes: _mm512_add_epi8(low_bytes, _mm512_set1_epi8(4)),
+                shifts: _mm512_loadu_si512(phase.as_ptr().cast()),
+                code_mask: Lanes::<u32>::splat(max_code(width)).0,
+                group_bytes: 2 * width_bits,
+            }
+        }
+    }
+}
+
+impl Unpack for SplitWindows32 {
+    type Vector = Lanes<u32>;
+
+    super::avx512! {
+        unsafe fn group(&self, packed: *const u8, group: usize) -> Lanes<u32> {
+            // SAFETY: 64 bytes are readable from a group's first one on, as its codes or the pad.
+            let bytes = unsafe { _mm512_loadu_si512(packed.add(group * self.group_bytes).cast()) };
+            let low = _mm512_permutexvar_epi8(self.low_bytes, bytes);
+            let high = _mm512_permutexvar_epi8(self.high_bytes, bytes);
+            let codes = _mm512_shrdv_epi32(low, high, self.shifts);
+            Lanes::new(_mm512_and_si512(codes, self.code_mask))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
