@@ -340,6 +340,6 @@ mod tests {
         assert_eq!(split.collect::<Vec<_>>(), [27, 29, 30, 31]);
         assert!((0..58).all(|width| Shuffle::suffices(width, 8)));
         // The last of eight codes begins in this byte, and its window has three more.
-        assert!(7 * ONE_LOAD_WIDTH / 8 + 3 < 16);
+        const { assert!(7 * ONE_LOAD_WIDTH / 8 + 3 < 16) };
     }
 }
