@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tierra_engine::{Database, DatabaseOptions, Replicas, Table};
 use tierra_memory::simulation::{Image, Recorder, Trace};
 
-use super::{Model, batch, change, check, spec};
+use super::{Model, Random, batch, change, check, spec};
 
 /// A table, the keys that go, and the rows that come.
 pub(crate) type TableChange<'a> = (&'a str, &'a [i64], &'a [(i64, i64)]);
@@ -170,6 +170,50 @@ impl Program {
             events: self.events,
             _dir: self.dir,
         }
+    }
+
+    /// A random program of that kind for each seed, in one tier or in two.
+    pub(crate) fn run_of(mut self, seed: u64) -> Recorded {
+        const STEPS: usize = 14;
+        let tiers = ["far", "b"];
+        let tiers = &tiers[..1 + (seed % 2) as usize];
+        if tiers.len() > 1 {
+            self.add_tier(tiers[1]);
+        }
+        let names = ["t", "u"];
+        names.iter().for_each(|name| self.create(name, tiers));
+        let (mut random, mut next_key) = (Random(seed), 0);
+        for _ in 0..STEPS {
+            let name = names[random.below(2)];
+            match random.below(12) {
+                0 => self.seal(name),
+                1 => self.merge(name),
+                2 => self.reopen(),
+                3 if random.below(3) == 0 => self.truncate(&names[..1 + random.below(2)]),
+                of => {
+                    // Of both tables, or of one.
+                    let changed: &[&str] = if of > 6 { &names } else { &[name] };
+                    let made = changed.iter().map(|name| {
+                        let model = &self.states.last().unwrap()[*name];
+                        let deleted = match random.below(3) {
+                            0 => Vec::new(),
+                            _ => random.keys(model, 3),
+                        };
+                        let replaced = deleted.iter().filter(|key| *key % 3 > 0);
+                        let replaced = replaced.map(|key| (*key, model[key] + 1));
+                        let fresh = next_key..next_key + 1 + random.below(3) as i64;
+                        next_key = fresh.end;
+                        let rows = replaced.chain(fresh.map(|key| (key, 0)));
+                        (*name, rows.collect::<Vec<_>>(), deleted)
+                    });
+                    let made: Vec<_> = made.collect();
+                    let made = made.iter();
+                    let made = made.map(|(name, rows, gone)| (*name, &gone[..], &rows[..]));
+                    self.commit(&made.collect::<Vec<_>>());
+                }
+            }
+        }
+        self.end()
     }
 
     /// Rows come, change and go in two tables, by logs and by manifests.
