@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tierra_engine::{Database, DatabaseOptions, OpenError, ScrubOptions};
 
 use super::super::simulated::{State, rows, state};
-use super::{Place, Told};
+use super::{Place, Told, Work, changing};
 
 /// What a kill left, and how it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,12 @@ pub(crate) struct Left {
 
 /// Opens what was left with both tiers, or first with one (`first`) if it has everything, then with both, then with each
 /// alone. Says what is wrong.
-pub(crate) fn check(place: &Place, told: &Told, first: Option<usize>) -> Result<Left, String> {
+pub(crate) fn check(
+    work: Work,
+    place: &Place,
+    told: &Told,
+    first: Option<usize>,
+) -> Result<Left, String> {
     let begun = told.begun.unwrap_or(told.acknowledged);
     let is_enough = |tier: usize| told.acknowledged.alone[tier] && begun.alone[tier];
     let first = first.filter(|&tier| is_enough(tier));
@@ -33,7 +38,7 @@ pub(crate) fn check(place: &Place, told: &Told, first: Option<usize>) -> Result<
     if let Some(tier) = first {
         let away = take_away(place, 1 - tier)?;
         let database = open(place).map_err(text)?;
-        now = Some(go_on(&database, told)?);
+        now = Some(go_on(work, &database, told)?);
         drop(database);
         bring_back(&away)?;
     }
@@ -48,8 +53,8 @@ pub(crate) fn check(place: &Place, told: &Told, first: Option<usize>) -> Result<
         Err(error) => return Err(text(error)),
     };
     let rows_now = match now {
-        Some(rows) => holds(&database, rows..=rows)?,
-        None => go_on(&database, told)?,
+        Some(rows) => holds(work, &database, &[rows])?,
+        None => go_on(work, &database, told)?,
     };
     left.rows = rows_now;
     let enough = repair(&database)?;
@@ -57,8 +62,7 @@ pub(crate) fn check(place: &Place, told: &Told, first: Option<usize>) -> Result<
     for tier in (0..2).filter(|&tier| enough[tier]) {
         let away = take_away(place, 1 - tier)?;
         let database = open(place).map_err(|error| format!("tier {tier} alone: {error}"))?;
-        holds(&database, rows_now..=rows_now)
-            .map_err(|what| format!("tier {tier} alone: {what}"))?;
+        holds(work, &database, &[rows_now]).map_err(|what| format!("tier {tier} alone: {what}"))?;
         drop(database);
         bring_back(&away)?;
         if tier == 0 && enough[1] {
@@ -72,24 +76,29 @@ pub(crate) fn check(place: &Place, told: &Told, first: Option<usize>) -> Result<
 
 /// What is there is what was acknowledged, or what the step that was begun leads to; and more can be appended. How many rows
 /// there are then.
-fn go_on(database: &Arc<Database>, told: &Told) -> Result<i64, String> {
-    let (least, most) = (told.acknowledged.rows, told.begun.map(|mark| mark.rows));
-    let found = holds(database, least..=most.unwrap_or(least))?;
-    if found != least && Some(found) != most {
-        return Err(format!("{found} rows: a part of a step"));
+fn go_on(work: Work, database: &Arc<Database>, told: &Told) -> Result<i64, String> {
+    let begun = told.begun.map(|mark| mark.rows);
+    let possible: Vec<i64> = [told.acknowledged.rows].into_iter().chain(begun).collect();
+    let found = holds(work, database, &possible)?;
+    if work == Work::Change {
+        changing::take(database, found + 1)?;
+        return Ok(found + 1);
     }
     let table = database.table("t").ok_or("the table is gone")?;
     table.append(&[rows(found..found + 5)]).map_err(text)?;
     Ok(found + 5)
 }
 
-/// How many rows the table has, all of them right, if that is in the range.
-fn holds(database: &Database, expected: std::ops::RangeInclusive<i64>) -> Result<i64, String> {
+/// How many rows the table has, all of them right, if that is possible.
+fn holds(work: Work, database: &Database, possible: &[i64]) -> Result<i64, String> {
+    if work == Work::Change {
+        return changing::found(database, possible);
+    }
     let found: State = state(database)?;
     let rows = found.get("t").copied().ok_or("the table is gone")?;
-    match expected.contains(&rows) && found.len() == 1 {
+    match possible.contains(&rows) && found.len() == 1 {
         true => Ok(rows),
-        false => Err(format!("{found:?} is there, {expected:?} rows should be")),
+        false => Err(format!("{found:?} is there, {possible:?} rows should be")),
     }
 }
 
@@ -111,7 +120,9 @@ fn repair(database: &Database) -> Result<[bool; 2], String> {
     if damaged > 0 {
         return Err(format!("{damaged} copies are damaged after the repair"));
     }
-    let table = database.table("t").ok_or("the table is gone")?;
+    let any = database.tables().into_iter().next();
+    let table = any.and_then(|name| database.table(&name));
+    let table = table.ok_or("the table is gone")?;
     let tiers = table.replicas().table;
     Ok(["far", "b"].map(|tier| tiers.iter().any(|name| name == tier)))
 }

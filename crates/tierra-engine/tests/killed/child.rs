@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tierra_engine::{Database, DatabaseOptions, Replicas, ScrubOptions, Table};
 
 use super::super::simulated::{SECOND, rows, spec};
-use super::{Mark, Place, SIGN, Work};
+use super::{Mark, Place, SIGN, Work, changing};
 
 const APPEND_ROWS: i64 = 37;
 /// A segment and some more.
@@ -54,6 +54,9 @@ pub(crate) fn change_until_killed(work: Work, dir: &Path, seed: u64) {
         changer.load_quietly(0..LOAD_ROWS);
         changer.now.rows = LOAD_ROWS;
     }
+    if work == Work::Change {
+        changing::create(&changer.database);
+    }
     tell("done", changer.now);
     for round in 0.. {
         match work {
@@ -78,6 +81,7 @@ pub(crate) fn change_until_killed(work: Work, dir: &Path, seed: u64) {
                 changer.append(APPEND_ROWS);
                 changer.damage_and_repair(round % 2);
             }
+            Work::Change => changer.change(),
         }
     }
 }
@@ -145,6 +149,16 @@ impl Changer {
             assert_eq!(report.unwrap().lost, []);
             // Neither logs nor manifests are walked over: both are made anew.
             this.table.seal().unwrap();
+        });
+    }
+
+    fn change(&mut self) {
+        let next = Mark {
+            rows: self.now.rows + 1,
+            ..self.now
+        };
+        self.step(next, |this| {
+            changing::take(&this.database, next.rows).unwrap();
         });
     }
 

@@ -3,6 +3,7 @@
 //! includes this file as well. It stands beside `simulated`, whose tables it uses.
 #![allow(dead_code, unused_imports, reason = "each user takes a part")]
 
+mod changing;
 mod check;
 mod child;
 
@@ -27,15 +28,18 @@ pub(crate) enum Work {
     Move,
     /// Bits flipped in one tier, put right from the other.
     Repair,
+    /// Transactions over two tables, whose rows change and go.
+    Change,
 }
 
 impl Work {
-    pub(crate) const ALL: [Work; 5] = [
+    pub(crate) const ALL: [Work; 6] = [
         Work::Append,
         Work::Load,
         Work::Merge,
         Work::Move,
         Work::Repair,
+        Work::Change,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -45,6 +49,7 @@ impl Work {
             Work::Merge => "merge",
             Work::Move => "move",
             Work::Repair => "repair",
+            Work::Change => "change",
         }
     }
 
@@ -52,7 +57,7 @@ impl Work {
     pub(crate) fn some_steps(self) -> Duration {
         Duration::from_millis(match self {
             Work::Append => 20,
-            Work::Load | Work::Merge | Work::Move => 100,
+            Work::Load | Work::Merge | Work::Move | Work::Change => 100,
             Work::Repair => 60,
         })
     }
@@ -65,7 +70,7 @@ impl Work {
 /// What is certain of a database before or behind a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Rows of the table.
+    /// Rows of the table; when rows change, the steps that were taken.
     pub(crate) rows: i64,
     /// Which tiers have everything, so that each is enough alone.
     pub(crate) alone: [bool; 2],

@@ -1,4 +1,4 @@
-//! A process that is killed at any moment while it appends, loads, merges, moves copies or repairs leaves a database with two
+//! A process that is killed at any moment while it appends, loads, merges, moves copies, repairs or changes rows leaves a database with two
 //! tiers in which everything is that its parent was told is done, and no part of anything else: with both tiers, and
 //! with either alone that had everything.
 
@@ -31,7 +31,7 @@ fn kill_in(work: Work) {
             .mul_f64((seed * 7919 % 1000) as f64 / 1000.0);
         let told = kill_after(child, delay).unwrap();
         let first = [None, Some(0), Some(1)][(run % 3) as usize];
-        let left = check(&Place::of(dir.path()), &told, first);
+        let left = check(work, &Place::of(dir.path()), &told, first);
         println!("{}, seed {seed}: {told:?}, {left:?}", work.name());
         left.unwrap();
     }
@@ -60,6 +60,11 @@ fn killed_while_copies_move() {
 #[test]
 fn killed_while_repairing() {
     kill_in(Work::Repair);
+}
+
+#[test]
+fn killed_while_rows_change() {
+    kill_in(Work::Change);
 }
 
 #[test]

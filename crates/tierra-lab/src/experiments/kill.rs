@@ -1,7 +1,7 @@
 //! Experiment `kill`: is anything lost that was acknowledged to one process, if another is killed at any moment?
 //!
-//! A child changes a database with two tiers (appends, loads, merges, moves copies, or repairs damage) and reports every step
-//! before and after it. It is killed (SIGKILL) after a random time. Then the database is opened with both tiers, or first with
+//! A child changes a database with two tiers (appends, loads, merges, moves copies, repairs damage, or commits transactions over two
+//! tables) and reports every step before and after it. It is killed (SIGKILL) after a random time. Then the database is opened with both tiers, or first with
 //! one while the other is absent. Its content is compared with the reports, it continues, and its copies are equal. The
 //! children are those of `tierra-engine/tests/promises/kill.rs`.
 
@@ -71,7 +71,7 @@ impl Experiment for Kill {
                 kill_after(child, delay).by("a child", format!("{}, run {run}", work.name()))?;
             let tally = &mut tallies[cell];
             tally.steps.push(told.steps);
-            match check(&Place::of(folder.path()), &told, first) {
+            match check(work, &Place::of(folder.path()), &told, first) {
                 Ok(Left {
                     rows,
                     opened_alone,

@@ -2,7 +2,10 @@
 //!
 //! One query in ten runs over tables one of which has more than 200,000 rows. A difference is reduced and printed as a script;
 //! `--seed N` runs case N again. A full run that was
-//! ended early is continued by the next one of the same program.
+//! ended early is continued by the next one of the same program. Then scripts that change rows run in Tierra and in SQLite
+//! ([`writes`]).
+
+mod writes;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -69,6 +72,9 @@ impl Experiment for SqlFuzz {
         for (size, tally) in SIZES.into_iter().zip(&tallies) {
             rows.extend(rows_of(size, tally));
         }
+        if lab.seed().is_none() {
+            rows.push(writes::run(lab, total as usize / writes::ONCE_IN)?);
+        }
         Ok(Measured {
             tier: Tier::Real,
             parameters: Row::new()
@@ -93,7 +99,7 @@ impl Experiment for SqlFuzz {
         let share = refused
             .zip(queries)
             .map(|((ours, theirs), all)| (ours + theirs) / all);
-        vec![
+        let mut bars = vec![
             Bar::at_most(
                 "sql-fuzz: queries whose answers differ",
                 0.0,
@@ -110,7 +116,9 @@ impl Experiment for SqlFuzz {
                 MOST_REFUSED,
                 share,
             ),
-        ]
+        ];
+        bars.extend(writes::bars(rows));
+        bars
     }
 
     fn views(&self) -> &'static [View] {

@@ -29,3 +29,5 @@ mod tiers;
 mod twins;
 mod undo;
 mod writes;
+#[path = "../written/mod.rs"]
+mod written;

@@ -15,6 +15,8 @@ use tierra_memory::simulation::{Image, Limits, Recorder, Report};
 mod simulated;
 
 #[cfg(feature = "engine")]
+use super::super::database::changed::program::Program as Changes;
+#[cfg(feature = "engine")]
 use super::super::database::simulated::{Images, Program, Scenario};
 use simulated::{Recorded, directory, records, replicas, rounds, transactions};
 
@@ -52,6 +54,9 @@ pub(super) enum History {
     /// A database with copies in two tiers, opened with both or with one of them.
     #[cfg(feature = "engine")]
     Tiers,
+    /// Rows that change and go in two tables, in commits of one and of both, in one tier or two.
+    #[cfg(feature = "engine")]
+    Changes,
 }
 
 /// How stores become durable.
@@ -94,6 +99,8 @@ impl History {
         History::TransactionsKilled,
         #[cfg(feature = "engine")]
         History::Tiers,
+        #[cfg(feature = "engine")]
+        History::Changes,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -109,6 +116,8 @@ impl History {
             History::TransactionsKilled => "transactions after a kill",
             #[cfg(feature = "engine")]
             History::Tiers => "a database in two tiers",
+            #[cfg(feature = "engine")]
+            History::Changes => "rows that change in two tables",
         }
     }
 
@@ -196,6 +205,21 @@ impl History {
                 let images = Images::new();
                 let check = |image: &Image<'_>| images.check(image, scenario, &recorded.steps);
                 images.explore_by(&recorded.trace, &limits, guarded(check))
+            }
+            #[cfg(feature = "engine")]
+            History::Changes => {
+                let recorded = Changes::new(recorder()).run_of(seed);
+                let limits = Limits {
+                    images_per_cut: TIERS_IMAGES_PER_CUT,
+                    ..limits
+                };
+                let dir = simulated::folder();
+                let image = dir.path().join("image");
+                let check = guarded(|image| recorded.check(image));
+                recorded
+                    .trace
+                    .explore_directory(&image, &limits, check)
+                    .ok()?
             }
         })
     }

@@ -1,6 +1,8 @@
 //! Databases that experiments kill and damage: those of the engine's tests, and children that change a database until they
 //! are killed.
 
+#[path = "../../../../tierra-engine/tests/changed/mod.rs"]
+pub(super) mod changed;
 #[path = "../../../../tierra-engine/tests/killed/mod.rs"]
 pub(super) mod killed;
 #[path = "../../../../tierra-engine/tests/simulated/mod.rs"]
