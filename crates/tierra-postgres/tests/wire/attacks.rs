@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::client::{
     Client, bind, code_of, describe, execute, field, kinds, message, parse, query, startup, sync,
 };
-use crate::server::TestServer;
+use crate::server::{TestServer, resident_bytes};
 
 #[test]
 fn lengths_that_lie_end_the_connection() {
@@ -45,20 +45,6 @@ fn what_is_announced_is_not_reserved() {
     std::thread::sleep(Duration::from_millis(200));
     assert!(resident_bytes().saturating_sub(before) < 200 << 20);
     assert_eq!(server.connect().rows("SELECT 1"), [["1"]]);
-}
-
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("RssAnon"))
-        .unwrap();
-    line.split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse::<u64>()
-        .unwrap()
-        << 10
 }
 
 #[test]

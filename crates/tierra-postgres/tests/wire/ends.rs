@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, code_of, field, message, query, rows_of, startup, state};
-use crate::server::{TestServer, open_to_all};
+use crate::server::{TestServer, open_to_all, resident_bytes};
 use tierra_postgres::Options;
 
 /// Runs for minutes unless it is stopped. Its batches are short, so that it stops soon.
@@ -166,21 +166,6 @@ fn stopping_lets_statements_finish() {
         0,
         "an open transaction is rolled back"
     );
-}
-
-/// The anonymous memory of this process.
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("RssAnon"))
-        .unwrap();
-    line.split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse::<u64>()
-        .unwrap()
-        << 10
 }
 
 #[test]
