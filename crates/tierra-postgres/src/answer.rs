@@ -177,7 +177,7 @@ impl Connection {
         )])
     }
 
-    /// Facts as a row. Nobody is cancelled unless it `runs`.
+    /// Facts as a row. No query is cancelled unless it `runs`.
     fn facts(&self, facts: &[(String, Fact)], runs: bool) -> Result<RecordBatch, Fault> {
         let text = |text: &str| -> ArrayRef { Arc::new(StringArray::from(vec![text])) };
         let values = facts.iter().map(|(name, fact)| {

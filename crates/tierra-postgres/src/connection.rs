@@ -33,7 +33,7 @@ pub(crate) const UNNAMED: &str = "";
 pub(crate) enum Stop {
     /// The client is told why.
     Fault(Fault),
-    /// There is nobody to tell.
+    /// The client is gone.
     Gone,
 }
 
@@ -233,7 +233,9 @@ impl Connection {
                 Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => continue,
                 _ if is_skipping => continue,
                 Message::Flush => self.wire.send().await.map_err(Stop::from),
-                Message::Password(_) => Err(Fault::protocol("nobody asked for a password").into()),
+                Message::Password(_) => {
+                    Err(Fault::protocol("a password that was not asked for").into())
+                }
                 Message::Query(text) => {
                     self.start_clock();
                     self.query(&text).await

@@ -222,7 +222,7 @@ impl Connection {
 
     async fn execute(&mut self, name: String, most: u64) -> Result<(), Stop> {
         self.start_clock();
-        // While it runs nobody else sees it, and after an error nobody will.
+        // While it runs no other message sees it, and after an error none will.
         let mut portal = self.portals.remove(&name).ok_or_else(|| no_portal(&name))?;
         self.run_portal(&mut portal, (most > 0).then_some(most))
             .await?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! server.rs -- accepts, counts, stops
-//!   login.rs -- TLS, the password: nothing is executed for whoever fails here
+//!   login.rs -- TLS, the password: nothing is executed for a client that fails here
 //!     connection.rs -- one task for each client: reads messages, runs statements in a session of its own
 //!       simple.rs, extended.rs -- the two ways to send statements
 //!       answer.rs, own.rs, facts.rs, catalog/ -- statements that PostgreSQL has and SQL here has not

@@ -1,6 +1,6 @@
 //! From a new socket to a client who may run statements: TLS, the startup message, the password.
 //!
-//! Invariant: whoever fails here has had nothing executed, and nothing that it sent afterwards is read. Not one byte that came
+//! Invariant: a client that fails here has had nothing executed, and nothing that it sent afterwards is read. Not one byte that came
 //! before TLS is taken for one inside it: packets are read to their ends and no further.
 
 use std::collections::BTreeMap;

@@ -153,7 +153,7 @@ impl Server {
             };
             match accepted {
                 Ok((socket, _)) => {
-                    // Whoever comes when all places are taken is not even asked for its name.
+                    // A client that comes when all places are taken is not even asked for its name.
                     let Ok(permit) = Arc::clone(&logins).try_acquire_owned() else {
                         continue;
                     };

@@ -51,7 +51,7 @@ pub enum TlsError {
 /// What makes a connection secret.
 pub struct Tls {
     pub(crate) acceptor: TlsAcceptor,
-    /// Logins that prove that nobody stands between.
+    /// Logins that prove that no other stands between.
     pub(crate) scram: ScramServerAuth,
 }
 

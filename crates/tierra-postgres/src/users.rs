@@ -144,7 +144,7 @@ impl Users {
         Verifier {
             iterations: SCRAM_ITERATIONS,
             salt,
-            // Nobody knows what has this hash.
+            // No password with this hash is known.
             stored_key: random::<KEY_BYTES>().map_or(vec![0; KEY_BYTES], Vec::from),
             server_key: vec![0; KEY_BYTES],
         }
@@ -198,7 +198,7 @@ pub fn verifier(password: &str) -> io::Result<String> {
     ))
 }
 
-/// Bytes that nobody can guess.
+/// Bytes that cannot be guessed.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;

@@ -6,7 +6,7 @@
 //! ```
 //! Rules that every file keeps:
 //!
-//! - Whoever waits has detached from the interpreter, so that other threads of Python run, and looks for signals every
+//! - A call that waits has detached from the interpreter, so that other threads of Python run, and looks for signals every
 //!   `runtime::SLICE`, so that Ctrl-C ends a statement.
 //! - A lock is taken only by a detached thread, or for no longer than a look: a thread that holds one never waits for the
 //!   interpreter.

@@ -75,11 +75,11 @@ pub(crate) fn load(
             Sources::Streams(streams) => load_streams(&database, &table, streams, &options),
         };
         drop(database);
-        // Whoever waits is there until this is sent.
+        // The caller is there until this is sent.
         let _ = done.send(report);
     });
     let thread = thread.map_err(|error| OperationalError::new_err(error.to_string()))?;
-    // Whoever is detached shares what it uses.
+    // A detached call shares what it uses.
     let end = Mutex::new(end);
     let mut raised = None;
     let report = loop {

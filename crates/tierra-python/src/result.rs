@@ -79,7 +79,7 @@ impl Answer {
         }
     }
 
-    /// The batch that is being fetched row by row. Whoever waits for it is detached.
+    /// The batch that is being fetched row by row. A call that waits for it is detached.
     fn current(&self, py: Python<'_>) -> MutexGuard<'_, Option<Tuples>> {
         let current = self.current.lock_py_attached(py);
         current.unwrap_or_else(PoisonError::into_inner)

@@ -4,7 +4,7 @@
 //! versions before a compaction --> Numbering --> Moves --> Numbering <-- versions after it
 //! ```
 //! All versions between two compactions share a numbering. Compaction adds to it what it moved, and the next version has a new
-//! one. So whoever holds an old snapshot, a transaction for instance, can tell where its rows are now; when the last of these
+//! one. So the holder of an old snapshot, a transaction for instance, can tell where its rows are now; when the last of these
 //! snapshots goes, what is known of the moves goes with it.
 //!
 //! Invariant: a numbering that has moves never gets others, and rows are deleted by their newest numbers only.

@@ -1,4 +1,4 @@
-//! Compaction moves rows and disturbs nobody: a commit finds rows again that its snapshot knows by other numbers, and only what
+//! Compaction moves rows and disturbs no transaction: a commit finds rows again that its snapshot knows by other numbers, and only what
 //! another commit deleted is a conflict.
 
 use std::path::Path;

@@ -155,7 +155,7 @@ impl Target {
     /// Ends the data.
     pub(crate) async fn finish(mut self) -> Result<Loaded, Fault> {
         if let Some(parts) = self.parts.take() {
-            // If nobody listens, the result tells why.
+            // If the receiver is gone, the result tells why.
             let _ = parts.send(Part::End).await;
         }
         match self.thread.await {
