@@ -104,6 +104,11 @@ impl Core {
         self.cache_sets = cache_sets;
     }
 
+    /// Whether a cache is modelled.
+    pub(super) fn has_cache(&self) -> bool {
+        self.cache_sets > 0
+    }
+
     /// The number of the memory that an address belongs to.
     #[inline]
     fn device_of(&self, address: usize) -> usize {

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 
 use super::core::{Core, Stored};
 use super::lines::Lines;
+use super::own_work::OwnWork;
 use super::{clock, own_work, switch};
 use crate::LINE_BYTES;
 use crate::topology::SocketId;
@@ -21,8 +22,8 @@ pub(super) struct Local {
     state: Cell<u32>,
     /// The clock when it was last read: what was due by then is not waited for.
     now: Cell<u64>,
-    /// Ticks that asking for a line and waiting for it take by themselves: waits end as much earlier.
-    own_work: Cell<u64>,
+    /// By how much waits end earlier than what they wait for.
+    own_work: Cell<OwnWork>,
     recording: Cell<bool>,
     socket: Cell<SocketId>,
     core: RefCell<Core>,
@@ -33,7 +34,7 @@ impl Local {
         Local {
             state: Cell::new(0),
             now: Cell::new(0),
-            own_work: Cell::new(0),
+            own_work: Cell::new(OwnWork { load: 0, store: 0 }),
             recording: Cell::new(false),
             socket: Cell::new(SocketId(0)),
             core: RefCell::new(Core::new()),
@@ -55,20 +56,33 @@ impl Local {
         now
     }
 
-    /// Until what the thread has asked for is there, which it was busy asking for meanwhile.
+    /// Waits until a time that [`load`](Self::load), [`read`](Self::read) or [`store`](Self::store) returned.
     pub(super) fn wait_until(&self, time: u64) {
-        let time = time.saturating_sub(self.own_work.get());
         if time > self.now.get() {
             while self.tick() < time {}
         }
     }
 
+    /// A load issued now: until when to wait for it, 0 if it has arrived.
     #[inline(always)]
     pub(super) fn load(&self, address: usize, len_bytes: usize) -> u64 {
         if self.recording.get() {
             record(address, len_bytes);
         }
-        self.with_core(|core| core.load(address, len_bytes, || self.tick()))
+        let arrives = self.with_core(|core| core.load(address, len_bytes, || self.tick()));
+        arrives.saturating_sub(self.own_work.get().load)
+    }
+
+    /// A block read in order from now on: until when to wait for it, 0 if nothing limits it.
+    fn read(&self, address: usize, len_bytes: usize) -> u64 {
+        let ends = self.with_core(|core| core.read(address, len_bytes, || self.tick()));
+        ends.saturating_sub(self.own_work.get().load)
+    }
+
+    /// Bytes stored now: until when to wait for them, 0 if nothing limits it.
+    pub(super) fn store(&self, address: usize, len_bytes: usize, how: Stored) -> u64 {
+        let until = self.with_core(|core| core.store(address, len_bytes, how, || self.tick()));
+        until.saturating_sub(self.own_work.get().store)
     }
 
     /// The core, at the costs that are in force.
@@ -78,13 +92,13 @@ impl Local {
         if self.state.get() != switch::state() {
             self.state
                 .set(switch::restart(&mut core, self.socket.get()));
-            self.own_work.set(own_work::ticks());
+            self.own_work.set(own_work::ticks(core.has_cache()));
         }
         work(&mut core)
     }
 }
 
-/// A load issued now that concerns emulation; returns when it arrives, 0 if it already has.
+/// A load issued now that concerns emulation; returns until when to wait for it, 0 if it has arrived.
 #[inline(never)]
 pub(super) fn load(address: usize, len_bytes: usize) -> u64 {
     LOCAL.with(|local| local.load(address, len_bytes))
@@ -107,8 +121,8 @@ pub(super) fn ask(address: usize, len_bytes: usize) -> u64 {
 #[inline(never)]
 pub(super) fn arrive(address: usize, len_bytes: usize, asked: u64) {
     LOCAL.with(|local| {
-        let time = local.with_core(|core| core.load(address, len_bytes, || asked));
-        local.wait_until(time);
+        let arrives = local.with_core(|core| core.load(address, len_bytes, || asked));
+        local.wait_until(arrives.saturating_sub(local.own_work.get().load));
     });
 }
 
@@ -123,17 +137,17 @@ pub(super) fn wait_until(time: u64) {
 #[inline(never)]
 pub(super) fn wait_in_place() {
     LOCAL.with(|local| {
-        let time = local.with_core(|core| core.held_up_until());
-        local.wait_until(time);
+        let arrives = local.with_core(|core| core.held_up_until());
+        local.wait_until(arrives.saturating_sub(local.own_work.get().load));
     });
 }
 
-/// Begins to read a block in order; returns when its transfer ends, 0 if nothing limits it.
+/// Begins to read a block in order; returns until when to wait for its end, 0 if nothing limits it.
 pub(super) fn read(address: usize, len_bytes: usize) -> u64 {
     if len_bytes == 0 {
         return 0;
     }
-    LOCAL.with(|local| local.with_core(|core| core.read(address, len_bytes, || local.tick())))
+    LOCAL.with(|local| local.read(address, len_bytes))
 }
 
 /// Reads a block in order, waits until it has arrived, and leaves it in the modelled cache.
@@ -142,7 +156,7 @@ pub(super) fn fetch_for_others(address: usize, len_bytes: usize) {
         return;
     }
     LOCAL.with(|local| {
-        let until = local.with_core(|core| core.read(address, len_bytes, || local.tick()));
+        let until = local.read(address, len_bytes);
         if until != 0 {
             local.wait_until(until);
             local.with_core(|core| core.leave_cached(address, len_bytes));
@@ -150,12 +164,12 @@ pub(super) fn fetch_for_others(address: usize, len_bytes: usize) {
     });
 }
 
-/// Stores bytes; returns until when the core waits for them, 0 if nothing limits it.
+/// Stores bytes; returns until when to wait for them, 0 if nothing limits it.
 pub(super) fn store(address: usize, len_bytes: usize, how: Stored) -> u64 {
     if len_bytes == 0 {
         return 0;
     }
-    LOCAL.with(|local| local.with_core(|core| core.store(address, len_bytes, how, || local.tick())))
+    LOCAL.with(|local| local.store(address, len_bytes, how))
 }
 
 /// Waits until this thread's writes so far are durable.
@@ -163,7 +177,7 @@ pub(super) fn wait_durable() {
     LOCAL.with(|local| {
         let durable_at = local.with_core(|core| core.durable_at());
         if durable_at != 0 {
-            local.wait_until(durable_at);
+            local.wait_until(durable_at.saturating_sub(local.own_work.get().store));
             local.with_core(|core| core.fenced(local.now.get()));
         }
     });

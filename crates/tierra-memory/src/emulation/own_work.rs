@@ -1,5 +1,5 @@
-//! What the emulation itself costs a thread that asks for a line and waits for it: waits end by as much earlier, so that both together
-//! take what was asked.
+//! What the emulation itself costs a thread that asks for a line, or stores one, and waits for it: waits end by as much earlier, so
+//! that both together take what was asked.
 //!
 //! Invariant: measured before anything is emulated, on a core of its own and lines that are never read.
 
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use super::cache;
 use super::clock;
-use super::core::Core;
+use super::core::{Core, Stored};
 use super::costs::TickCosts;
 use super::description::FarMemory;
 use super::local::Local;
@@ -17,19 +17,49 @@ use crate::topology::SocketId;
 
 /// Lines of one round, each asked for when the one before it has arrived.
 const LINES: usize = 64;
-/// Rounds, of which the fastest was not interrupted.
-const ROUNDS: usize = 32;
+/// Rounds, of which the median counts: some are interrupted.
+const ROUNDS: usize = 33;
 /// Longer than the work.
 const LATENCY_NS: f64 = 200.0;
-const CACHE_BYTES: usize = 1 << 20;
 
-/// Ticks of a line. The first call takes the time of the clock's calibration and a millisecond more.
-pub(super) fn ticks() -> u64 {
-    static TICKS: OnceLock<u64> = OnceLock::new();
-    *TICKS.get_or_init(|| (0..ROUNDS).map(round).min().unwrap_or(0))
+/// Ticks that a thread is busy with the emulation, for each line that it waits for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OwnWork {
+    pub(super) load: u64,
+    pub(super) store: u64,
 }
 
-fn round(number: usize) -> u64 {
+/// That with a modelled cache, whose sets are themselves seldom in the processor's nearest, or without one. The first call takes
+/// the time of the clock's calibration and a few milliseconds more.
+pub(super) fn ticks(with_cache: bool) -> OwnWork {
+    static TICKS: OnceLock<[OwnWork; 2]> = OnceLock::new();
+    TICKS.get_or_init(|| {
+        let cached = measure(cache::sets_of(FarMemory::OPTANE.cache_bytes));
+        [measure(0), cached]
+    })[usize::from(with_cache)]
+}
+
+fn measure(sets: usize) -> OwnWork {
+    let work = OwnWork {
+        load: median(sets, |local, address| local.load(address, LINE_BYTES)),
+        store: median(sets, |local, address| {
+            local.store(address, LINE_BYTES, Stored::Cached)
+        }),
+    };
+    cache::clear(&cache::SETS[..sets]);
+    work
+}
+
+/// Ticks that a line takes longer than its latency, in the median round.
+fn median(sets: usize, ask: impl Fn(&Local, usize) -> u64) -> u64 {
+    let mut ticks: Vec<u64> = (0..ROUNDS)
+        .map(|number| round(sets, number, &ask))
+        .collect();
+    ticks.sort_unstable();
+    ticks[ROUNDS / 2]
+}
+
+fn round(sets: usize, number: usize, ask: impl Fn(&Local, usize) -> u64) -> u64 {
     let clock = clock::calibration();
     let far = FarMemory {
         latency_ns: LATENCY_NS,
@@ -37,18 +67,15 @@ fn round(number: usize) -> u64 {
     };
     let mut costs = [TickCosts::NONE; MAX_DEVICES];
     costs[DEFAULT] = TickCosts::new(&far, SocketId(0), &clock);
-    let sets = cache::sets_of(CACHE_BYTES);
     let mut core = Core::new();
     core.restart(&costs, true, sets);
     let local = Local::of(core);
     let started = clock::now();
     for line in 0..LINES {
         // Apart from each other, as those of a chase are.
-        let arrives = local.load((number * LINES + line) * 97 * LINE_BYTES, LINE_BYTES);
-        local.wait_until(arrives);
+        local.wait_until(ask(&local, (number * LINES + line) * 97 * LINE_BYTES));
     }
     let took = clock::now().saturating_sub(started);
-    cache::clear(&cache::SETS[..sets]);
     let asked = (LATENCY_NS * clock.ticks_per_ns) as u64;
     (took / LINES as u64).saturating_sub(asked)
 }
@@ -59,7 +86,12 @@ mod tests {
 
     #[test]
     fn asking_and_waiting_take_some_time_and_not_much() {
-        let ns = ticks() as f64 / clock::calibration().ticks_per_ns;
-        assert!(ns < LATENCY_NS, "{ns}");
+        for with_cache in [false, true] {
+            let OwnWork { load, store } = ticks(with_cache);
+            for ticks in [load, store] {
+                let ns = ticks as f64 / clock::calibration().ticks_per_ns;
+                assert!(0.0 < ns && ns < LATENCY_NS, "{ns}");
+            }
+        }
     }
 }

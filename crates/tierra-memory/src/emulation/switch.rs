@@ -93,7 +93,7 @@ fn lock() -> MutexGuard<'static, Switch> {
 pub fn set(far: Option<FarMemory>) -> Result<(), EmulationError> {
     if let Some(far) = &far {
         far.check()?;
-        own_work::ticks();
+        own_work::ticks(far.cache_bytes > 0);
     }
     let mut switch = lock();
     if let Some(changed) = far.filter(|_| switch.last != far) {
@@ -111,7 +111,7 @@ pub fn set(far: Option<FarMemory>) -> Result<(), EmulationError> {
 
 /// Gives a checked far memory a number of its own; `None` if all are taken.
 pub(super) fn add(far: FarMemory) -> Option<usize> {
-    own_work::ticks();
+    own_work::ticks(far.cache_bytes > 0);
     let mut switch = lock();
     let number = (DEFAULT + 1..MAX_DEVICES).find(|number| switch.devices[*number].is_none())?;
     switch.devices[number] = Some(far);
