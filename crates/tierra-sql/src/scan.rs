@@ -356,7 +356,8 @@ impl ExecutionPlan for TierraScanExec {
             cut_rows: (wanted < self.plan.batch_rows).then_some(wanted),
             rest: None,
             schema: self.schema(),
-            waits: Some(scan),
+            scan,
+            has_begun: false,
             cursor,
             snapshot: self.plan.snapshot.clone(),
             table_schema: Arc::clone(&self.plan.schema),
@@ -560,8 +561,9 @@ impl Turn {
 /// One partition's share of a scan.
 struct ScanStream {
     schema: SchemaRef,
-    /// The scan, until it has begun: its batch may wait for other queries.
-    waits: Option<Arc<Scan>>,
+    /// Its batch may wait for other queries.
+    scan: Arc<Scan>,
+    has_begun: bool,
     cursor: ScanCursor,
     snapshot: Snapshot,
     table_schema: SchemaRef,
@@ -618,9 +620,9 @@ impl Stream for ScanStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(scan) = &self.waits {
-            ready!(scan.poll_begin(context));
-            self.waits = None;
+        if !self.has_begun {
+            ready!(self.scan.poll_begin(context));
+            self.has_begun = true;
         }
         if self.turn.is_over() {
             context.waker().wake_by_ref();
@@ -632,7 +634,9 @@ impl Stream for ScanStream {
         timer.done();
         // Other queries of the batch are far behind, and run first.
         if matches!(&next, Some(Ok(batch)) if batch.num_rows() == 0) {
-            context.waker().wake_by_ref();
+            if self.scan.poll_others(context).is_ready() {
+                context.waker().wake_by_ref();
+            }
             return Poll::Pending;
         }
         self.baseline.record_poll(Poll::Ready(next))

@@ -12,7 +12,7 @@
 //! and each sees every piece of its snapshot once.
 //!
 //! **No member waits for another.** A member that falls behind loses pieces of the window, which has a size, and reads them itself
-//! later. A member that is ahead of others lets their tasks run before it begins another piece ([`Next::OthersFirst`]), unless they
+//! later. A member that is ahead of others sleeps until they have taken what it has read ([`Next::OthersFirst`]), unless they
 //! take nothing for some milliseconds. A query that is cancelled, fails or stops for memory just leaves; the pieces that it was reading are read by others.
 //!
 //! **What is shared:** the bytes of each block, which are fetched by the member that reads it first and lie in the cache for those that
@@ -25,6 +25,8 @@
 //!
 //! Invariant: a member takes each piece of its snapshot once, whichever member reads it; values reach others only after the read was validated.
 
+mod ahead;
+mod needs;
 mod pass;
 mod piece;
 mod pieces;
@@ -138,6 +140,11 @@ impl Member {
     /// What one of the scan's threads does next.
     pub(crate) fn take(&self) -> Next {
         self.pass.take(self.at)
+    }
+
+    /// Whether a thread that was told to let [others run first](Next::OthersFirst) may ask again. If not, the waker is called then.
+    pub(crate) fn poll_others(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.pass.poll_others(self.at, context)
     }
 
     /// How many pieces are not taken.

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use super::ahead::{self, Ahead};
+use super::needs::Needs;
 use super::piece::{Piece, Share};
 use super::pieces::{Pieces, Place};
 
@@ -20,12 +22,13 @@ const WINDOW_BYTES: usize = 4 << 20;
 const WINDOW_PIECES: usize = 64;
 /// The most pieces that a member takes at a time while it is alone: it need not come back so often.
 const ALONE_PIECES: usize = 4;
-/// Pieces that others at work have still to take, from which on a member is ahead; and the bytes of these.
-const AHEAD_PIECES: usize = 6;
+/// Pieces that others at work have still to take, from which on a member is ahead; and the bytes of these. It goes on when half of
+/// them are left, so that a thread does not go to sleep for each.
+const AHEAD_PIECES: usize = 8;
 const AHEAD_BYTES: usize = WINDOW_BYTES / 2;
 /// How long a member that takes nothing is waited for: longer than threads of a batch need in turn, shorter than a system takes a
 /// core away for.
-const PATIENCE: Duration = Duration::from_millis(2);
+pub(super) const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The pass of one batch.
 #[derive(Debug, Default)]
@@ -43,31 +46,9 @@ struct State {
     /// When the batch begins, if it has not.
     opens: Option<Instant>,
     waiting: Vec<Waker>,
+    ahead: Ahead,
     /// Whether one member is at work, or none.
     are_alone: bool,
-}
-
-/// What a member needs.
-#[derive(Debug)]
-struct Needs {
-    pieces: Pieces,
-    /// A bit for each piece that is not taken.
-    todo: Box<[u64]>,
-    left: usize,
-    columns: Vec<usize>,
-    /// Threads that may take pieces.
-    threads: usize,
-    /// Whether they have begun: until then nothing is kept for it, because a scan may have to wait for other operators of its
-    /// query. A member of a batch that waits for its queries begins with it.
-    is_at_work: bool,
-    /// Whether its threads have all stopped.
-    is_over: bool,
-    /// When it took a piece last, or began.
-    took_at: Instant,
-    /// Whether others do not wait for it: it took nothing for too long, or lost a piece of the window, and has not caught up since.
-    lags: bool,
-    /// The most queries that were at work at a time.
-    queries: usize,
 }
 
 #[derive(Debug)]
@@ -104,63 +85,6 @@ pub(crate) enum Next {
     OthersFirst,
     /// It has taken all pieces.
     End,
-}
-
-impl Needs {
-    fn new(pieces: Pieces, columns: Vec<usize>, is_at_work: bool) -> Self {
-        let left = pieces.len();
-        let mut todo = vec![u64::MAX; left.div_ceil(64)];
-        if let (Some(last), 1..) = (todo.last_mut(), left % 64) {
-            *last = (1 << (left % 64)) - 1;
-        }
-        Self {
-            pieces,
-            todo: todo.into(),
-            left,
-            columns,
-            threads: 0,
-            is_at_work,
-            is_over: false,
-            took_at: Instant::now(),
-            lags: false,
-            queries: 1,
-        }
-    }
-
-    fn needs(&self, place: Place) -> bool {
-        let number = self.pieces.number(place);
-        number.is_some_and(|number| self.has(number))
-    }
-
-    fn has(&self, number: usize) -> bool {
-        let word = self.todo.get(number / 64);
-        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
-    }
-
-    fn take(&mut self, number: usize) {
-        debug_assert!(self.has(number));
-        self.todo[number / 64] &= !(1 << (number % 64));
-        self.left -= 1;
-    }
-
-    /// The pieces that are not taken: those behind a place, then those before it.
-    fn behind(&self, place: Option<Place>) -> impl Iterator<Item = usize> {
-        let start = place.map_or(0, |place| self.pieces.behind(place));
-        let todo = &self.todo;
-        let from = move |first: usize, end: usize| {
-            let words = first / 64..end.div_ceil(64);
-            words.flat_map(move |word| {
-                let mut bits = todo[word];
-                std::iter::from_fn(move || {
-                    let bit = bits.trailing_zeros() as usize;
-                    bits &= bits.wrapping_sub(1);
-                    (bit < 64).then_some(word * 64 + bit)
-                })
-                .filter(move |number| (first..end).contains(number))
-            })
-        };
-        from(start, self.pieces.len()).chain(from(0, start))
-    }
 }
 
 impl State {
@@ -230,22 +154,49 @@ impl State {
 
     /// Whether a member that would begin another piece lets others run first: those that keep up have many to take.
     fn is_ahead(&mut self, at: usize) -> bool {
-        let wanted = self.window.iter().fold(0, |all, slot| all | slot.wanted);
         let now = Instant::now();
-        let mut keeping_up = 0;
         for (other, needs) in self.members.iter_mut().enumerate() {
             let Some(needs) = needs else { continue };
-            let bit = 1_u64 << other;
-            if other == at || !needs.is_at_work || wanted & bit == 0 {
-                continue;
+            if other != at && needs.is_at_work {
+                let wants = |slot: &Slot| slot.wanted >> other & 1 == 1;
+                let is_late = now.duration_since(needs.took_at) > PATIENCE;
+                needs.lags |= is_late && self.window.iter().any(wants);
             }
-            needs.lags |= now.duration_since(needs.took_at) > PATIENCE;
-            keeping_up |= if needs.lags { 0 } else { bit };
         }
+        let (pieces, bytes) = self.behind(!(1 << at));
+        pieces > AHEAD_PIECES || bytes > AHEAD_BYTES
+    }
+
+    /// Pieces of the window, and their bytes, that members have to take which keep up, of these members.
+    fn behind(&self, of: u64) -> (usize, usize) {
+        let keeping_up = self.at_work().filter(|(_, needs)| !needs.lags);
+        let keeping_up = keeping_up.fold(0, |all, (at, _)| all | 1_u64 << at) & of;
         let behind = self.window.iter();
         let behind = behind.filter(|slot| slot.wanted & keeping_up != 0);
-        let bytes = behind.clone().map(|slot| slot.piece.bytes());
-        behind.clone().count() > AHEAD_PIECES || bytes.sum::<usize>() > AHEAD_BYTES
+        behind.fold((0, 0), |(pieces, bytes), slot| {
+            (pieces + 1, bytes + slot.piece.bytes())
+        })
+    }
+
+    /// Whether the window has a piece for a member.
+    fn has_ready(&self, at: usize) -> bool {
+        let bit = 1 << at;
+        let mut window = self.window.iter();
+        window.any(|slot| slot.wanted & bit != 0 && slot.piece.is_ready())
+    }
+
+    /// Those that waited for others and need not any more.
+    fn no_longer_ahead(&mut self) -> Vec<Waker> {
+        if self.ahead.is_empty() {
+            return Vec::new();
+        }
+        let (pieces, bytes) = self.behind(u64::MAX);
+        if self.are_alone || pieces <= AHEAD_PIECES / 2 && bytes <= AHEAD_BYTES / 2 {
+            return self.ahead.take(u64::MAX);
+        }
+        let ready = self.window.iter().filter(|slot| slot.piece.is_ready());
+        let ready = ready.fold(0, |all, slot| all | slot.wanted);
+        self.ahead.take(ready)
     }
 
     /// Takes the pieces behind one that a lone member has taken.
@@ -268,6 +219,92 @@ impl State {
         })
     }
 
+    /// What a member does next.
+    fn next(&mut self, at: usize) -> Next {
+        let needs = self.members[at].as_mut().expect("it has not left");
+        if !std::mem::replace(&mut needs.is_at_work, true) {
+            needs.took_at = Instant::now();
+            self.want(at);
+            self.settle();
+        }
+        let needs = self.members[at].as_mut().expect("it has not left");
+        let bit = 1_u64 << at;
+        let is_wanted = |slot: &Slot| slot.wanted & bit != 0;
+        // What somebody has read.
+        let mut window = self.window.iter();
+        if let Some(index) = window.position(|slot| is_wanted(slot) && slot.piece.is_ready()) {
+            let slot = &mut self.window[index];
+            slot.wanted &= !bit;
+            let number = needs.pieces.number(slot.place).expect("it is wanted");
+            let share = Some(Share::of(slot.piece.clone(), false));
+            needs.take(number);
+            needs.took_at = Instant::now();
+            if slot.wanted == 0 {
+                self.window.remove(index);
+            }
+            needs.lags &= self.window.iter().any(is_wanted);
+            return Next::Piece(Taken {
+                number,
+                more: 0..0,
+                share,
+            });
+        }
+        if needs.left > 0 && !self.are_alone && self.is_ahead(at) {
+            return Next::OthersFirst;
+        }
+        let needs = self.members[at].as_mut().expect("it has not left");
+        // What is not being read; at the end what is: no member waits.
+        let is_read = |number: &usize| {
+            let place = needs.pieces.place(*number);
+            let mut window = self.window.iter();
+            window.any(|slot| is_wanted(slot) && slot.place == place)
+        };
+        // In one expression: the iterator holds on to `needs`.
+        let free = needs.behind(self.position).find(|number| !is_read(number));
+        let Some(number) = free.or_else(|| needs.behind(self.position).next()) else {
+            return Next::End;
+        };
+        let place = needs.pieces.place(number);
+        needs.take(number);
+        if !self.are_alone {
+            needs.took_at = Instant::now();
+        }
+        if free.is_none() {
+            let mut window = self.window.iter_mut();
+            if let Some(slot) = window.find(|slot| slot.place == place) {
+                slot.wanted &= !bit;
+            }
+            self.window.retain(|slot| slot.wanted != 0);
+            return Next::Piece(Taken {
+                number,
+                more: 0..0,
+                share: None,
+            });
+        }
+        self.position = Some(place);
+        if self.are_alone {
+            return self.take_more(at, number);
+        }
+        let others = self.at_work().filter(|(_, needs)| needs.needs(place));
+        let wanted = others.fold(0, |wanted, (other, _)| wanted | 1 << other);
+        let mut share = None;
+        if wanted != 0 {
+            self.evict();
+            let piece = Arc::new(Piece::new(&self.columns));
+            share = Some(Share::of(piece.clone(), true));
+            self.window.push_back(Slot {
+                place,
+                piece,
+                wanted,
+            });
+        }
+        Next::Piece(Taken {
+            number,
+            more: 0..0,
+            share,
+        })
+    }
+
     fn open(&mut self) -> Vec<Waker> {
         self.opens = None;
         std::mem::take(&mut self.waiting)
@@ -278,6 +315,16 @@ impl Pass {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing between two changes that belong together panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, after which others may go on.
+    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        let changed = change(&mut state);
+        let wakers = state.no_longer_ahead();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        changed
     }
 
     /// How many of these columns a new member would share; none if there is no room for it.
@@ -326,10 +373,11 @@ impl Pass {
     }
 
     pub(super) fn leave(&self, at: usize) {
-        let mut state = self.lock();
-        state.forget(at);
-        state.members[at] = None;
-        state.settle();
+        self.change(|state| {
+            state.forget(at);
+            state.members[at] = None;
+            state.settle();
+        });
     }
 
     /// A thread of a member may take pieces from now on.
@@ -342,14 +390,15 @@ impl Pass {
 
     /// A thread of a member takes no more.
     pub(super) fn pause(&self, at: usize) {
-        let mut state = self.lock();
-        let needs = state.members[at].as_mut().expect("it has not left");
-        needs.threads -= 1;
-        if needs.threads == 0 {
-            (needs.is_at_work, needs.is_over) = (false, true);
-            state.forget(at);
-            state.settle();
-        }
+        self.change(|state| {
+            let needs = state.members[at].as_mut().expect("it has not left");
+            needs.threads -= 1;
+            if needs.threads == 0 {
+                (needs.is_at_work, needs.is_over) = (false, true);
+                state.forget(at);
+                state.settle();
+            }
+        });
     }
 
     pub(super) fn left(&self, at: usize) -> usize {
@@ -377,95 +426,38 @@ impl Pass {
 
     /// What a member does next.
     pub(super) fn take(&self, at: usize) -> Next {
+        self.change(|state| state.next(at))
+    }
+
+    /// Whether a member that was told to let others run may ask again. If not, the waker is called then.
+    pub(super) fn poll_others(self: &Arc<Self>, at: usize, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.lock();
-        let state = &mut *state;
-        let needs = state.members[at].as_mut().expect("it has not left");
-        if !std::mem::replace(&mut needs.is_at_work, true) {
-            needs.took_at = Instant::now();
-            state.want(at);
-            state.settle();
+        if state.are_alone || state.has_ready(at) || !state.is_ahead(at) {
+            return Poll::Ready(());
         }
-        let needs = state.members[at].as_mut().expect("it has not left");
-        let bit = 1_u64 << at;
-        let is_wanted = |slot: &Slot| slot.wanted & bit != 0;
-        // What somebody has read.
-        let mut window = state.window.iter();
-        if let Some(index) = window.position(|slot| is_wanted(slot) && slot.piece.is_ready()) {
-            let slot = &mut state.window[index];
-            slot.wanted &= !bit;
-            let number = needs.pieces.number(slot.place).expect("it is wanted");
-            let share = Some(Share::of(slot.piece.clone(), false));
-            needs.take(number);
-            needs.took_at = Instant::now();
-            if slot.wanted == 0 {
-                state.window.remove(index);
-            }
-            needs.lags &= state.window.iter().any(is_wanted);
-            return Next::Piece(Taken {
-                number,
-                more: 0..0,
-                share,
-            });
+        if state.ahead.wait(at, context.waker()) {
+            drop(state);
+            ahead::watch(self);
         }
-        if needs.left > 0 && !state.are_alone && state.is_ahead(at) {
-            return Next::OthersFirst;
-        }
-        let needs = state.members[at].as_mut().expect("it has not left");
-        // What is not being read; at the end what is: no member waits.
-        let is_read = |number: &usize| {
-            let place = needs.pieces.place(*number);
-            let mut window = state.window.iter();
-            window.any(|slot| is_wanted(slot) && slot.place == place)
-        };
-        // In one expression: the iterator holds on to `needs`.
-        let free = needs.behind(state.position).find(|number| !is_read(number));
-        let Some(number) = free.or_else(|| needs.behind(state.position).next()) else {
-            return Next::End;
-        };
-        let place = needs.pieces.place(number);
-        needs.take(number);
-        if !state.are_alone {
-            needs.took_at = Instant::now();
-        }
-        if free.is_none() {
-            let mut window = state.window.iter_mut();
-            if let Some(slot) = window.find(|slot| slot.place == place) {
-                slot.wanted &= !bit;
-            }
-            state.window.retain(|slot| slot.wanted != 0);
-            return Next::Piece(Taken {
-                number,
-                more: 0..0,
-                share: None,
-            });
-        }
-        state.position = Some(place);
-        if state.are_alone {
-            return state.take_more(at, number);
-        }
-        let others = state.at_work().filter(|(_, needs)| needs.needs(place));
-        let wanted = others.fold(0, |wanted, (other, _)| wanted | 1 << other);
-        let mut share = None;
-        if wanted != 0 {
-            state.evict();
-            let piece = Arc::new(Piece::new(&state.columns));
-            share = Some(Share::of(piece.clone(), true));
-            state.window.push_back(Slot {
-                place,
-                piece,
-                wanted,
-            });
-        }
-        Next::Piece(Taken {
-            number,
-            more: 0..0,
-            share,
-        })
+        Poll::Pending
+    }
+
+    /// Those that wait, whose patience may be over; `None` if nobody has waited for long.
+    pub(super) fn impatient(&self) -> Option<Vec<Waker>> {
+        self.lock().ahead.impatient()
+    }
+
+    /// Those that wait, whom no thread will wake.
+    pub(super) fn unwatched(&self) -> Vec<Waker> {
+        self.lock().ahead.unwatched()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
     use super::*;
 
     fn columns() -> Vec<usize> {
@@ -595,6 +587,63 @@ mod tests {
         numbers.sort_unstable();
         let numbers = Vec::from_iter(numbers.iter().map(|(number, _)| *number));
         assert_eq!(numbers, Vec::from_iter(2..many));
+    }
+
+    /// Counts how often it was called.
+    #[derive(Default)]
+    struct Calls(AtomicUsize);
+
+    impl Wake for Calls {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_member_that_is_ahead_is_woken_by_those_that_take_or_leave() {
+        let pass = Arc::new(Pass::default());
+        let calls = Arc::new(Calls::default());
+        let waker = Waker::from(calls.clone());
+        let mut context = Context::from_waker(&waker);
+        let count = || calls.0.load(Ordering::Relaxed);
+        let (slow, fast) = (join(&pass, &[(1, 800)]), join(&pass, &[(1, 800)]));
+        // So that only members wake it here.
+        assert!(pass.lock().ahead.wait(slow, Waker::noop()));
+        pass.lock().ahead.take(u64::MAX);
+        while let Next::Piece(Taken { share, .. }) = pass.take(fast) {
+            was_read(&share.unwrap());
+        }
+        assert!(pass.poll_others(fast, &mut context).is_pending());
+        for taken in 0..=AHEAD_PIECES / 2 {
+            assert_eq!(count(), 0, "{taken}");
+            assert!(take(&pass, slow).is_some());
+        }
+        assert_eq!(count(), 1);
+        assert!(pass.poll_others(fast, &mut context).is_ready());
+        while let Next::Piece(_) = pass.take(fast) {}
+        assert!(pass.poll_others(fast, &mut context).is_pending());
+        pass.pause(slow);
+        assert_eq!(count(), 2);
+        assert!(pass.poll_others(fast, &mut context).is_ready());
+    }
+
+    #[test]
+    fn a_member_that_is_ahead_is_woken_if_nobody_takes() {
+        let pass = Arc::new(Pass::default());
+        let (_slow, fast) = (join(&pass, &[(1, 800)]), join(&pass, &[(1, 800)]));
+        while let Next::Piece(_) = pass.take(fast) {}
+        struct Unpark(std::thread::Thread);
+        impl Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        while pass.poll_others(fast, &mut context).is_pending() {
+            std::thread::park();
+        }
+        assert!(matches!(pass.take(fast), Next::Piece(_)));
     }
 
     #[test]

@@ -46,6 +46,15 @@ impl Scan {
         }
     }
 
+    /// Whether a cursor that returned an empty batch may read on; if not, because other queries of the batch have to catch up, the
+    /// waker is called when it may.
+    pub fn poll_others(&self, context: &mut Context<'_>) -> Poll<()> {
+        match &self.member {
+            Some(member) => member.poll_others(context),
+            None => Poll::Ready(()),
+        }
+    }
+
     /// The most scans that shared a pass with this one so far, itself included; `None` if it is in no batch.
     pub fn batch_queries(&self) -> Option<usize> {
         self.member.as_ref().map(|member| member.queries())
