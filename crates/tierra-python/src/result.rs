@@ -249,7 +249,7 @@ impl Answer {
         count.map_or(-1, |count| i64::try_from(count).unwrap_or(i64::MAX))
     }
 
-    /// What the query has read so far: bytes from near and far memory, blocks and rows of tails.
+    /// What the query has read so far: bytes from near and far memory and copied into frames, blocks and rows of tails.
     #[getter]
     fn work<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let work = match &self.body {
@@ -259,6 +259,7 @@ impl Answer {
         let read = PyDict::new(py);
         read.set_item("bytes_near", work.bytes_near)?;
         read.set_item("bytes_far", work.bytes_far)?;
+        read.set_item("bytes_copied", work.bytes_copied)?;
         read.set_item("blocks_read", work.blocks_read)?;
         read.set_item("blocks_skipped", work.blocks_skipped)?;
         read.set_item("blocks_decoded", work.blocks_decoded)?;

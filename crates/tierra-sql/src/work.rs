@@ -21,6 +21,8 @@ pub struct Work {
     pub bytes_near: u64,
     /// Bytes read from far memory.
     pub bytes_far: u64,
+    /// Bytes copied into frames before they were read.
+    pub bytes_copied: u64,
 }
 
 /// A plan whose work can be asked for while it runs.
@@ -54,6 +56,7 @@ fn add(plan: &Arc<dyn ExecutionPlan>, work: &mut Work) {
         work.tail_rows += sum("tail_rows");
         work.bytes_near += sum("bytes_near");
         work.bytes_far += sum("bytes_far");
+        work.bytes_copied += sum("bytes_copied");
     }
     for child in plan.children() {
         add(child, work);
