@@ -10,7 +10,7 @@ use crate::connection::{Connection, Stop, UNNAMED};
 use crate::error::Fault;
 use crate::own::Own;
 use crate::statement::{Cursor, Formats, Parameter, Planned, Portal, State, Tag, Work};
-use crate::values::read::Argument;
+use crate::values::argument::Argument;
 use crate::values::{Field, Format, fields_of, oid, oid_of, type_of};
 use crate::wire::frame::{Bind, Message, Target};
 use crate::wire::messages::Put;

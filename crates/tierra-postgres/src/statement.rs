@@ -7,8 +7,8 @@ use tierra_sql::{Done, Lexeme, Prepared, Rows, Statement};
 
 use crate::error::Fault;
 use crate::own::Own;
+use crate::values::argument::Argument;
 use crate::values::column::Column;
-use crate::values::read::Argument;
 use crate::values::{Field, Format};
 
 /// A parsed statement.

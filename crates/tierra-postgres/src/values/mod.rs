@@ -1,7 +1,9 @@
 //! Values on the wire: Arrow's types as PostgreSQL's, as text and binary, both ways.
 
+pub(crate) mod argument;
 mod array;
 pub(crate) mod column;
+mod digits;
 mod moment;
 mod number;
 pub(crate) mod read;
