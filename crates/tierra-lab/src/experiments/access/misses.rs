@@ -17,6 +17,7 @@ use tierra_sql::{Outcome, Work};
 
 use super::benchmark::Benchmark;
 use super::media::FRAME_BYTES;
+use crate::bar::Bar;
 use crate::children;
 use crate::contender::Tierra;
 use crate::error::{At, Context, LabError};
@@ -108,6 +109,11 @@ impl Experiment for AccessMisses {
             parameters,
             rows,
         })
+    }
+
+    /// The paper draws shares and states none.
+    fn bars(&self, _rows: &[Row]) -> Vec<Bar> {
+        Vec::new()
     }
 
     fn views(&self) -> &'static [View] {
