@@ -1,13 +1,15 @@
 //! How one cursor reaches the blocks of each tier; `auto` is settled by measuring.
 //!
-//! Measuring decodes runs of blocks that the scan is about to read, spread over its columns and segments, each run by one method:
-//! in place, or copied as into a frame that has to be filled, and checked and decoded there. So it sees the medium, the state of
-//! the page cache and emulated far memory as the scan will, and how much waiting decoding hides. It lasts a minute; then the next
+//! Measuring decodes blocks that the scan is about to read, at some places spread over its columns and segments: at each, as many
+//! runs of neighbouring blocks as there are methods, each run by one of them: in place, or copied as into a frame that has to be filled,
+//! and checked and decoded there. So it sees the medium, the state of
+//! the page cache and emulated far memory as the scan will, and how much waiting decoding hides. Methods are compared place by
+//! place, because a byte of one column takes several times what one of another does. The result lasts a minute; then the next
 //! scan measures again.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tierra_column::Chunk;
 use tierra_column::bits::PAD_BYTES;
@@ -22,9 +24,9 @@ use crate::storage::tier::Tier;
 use crate::storage::tiers::Tiers;
 
 /// Consecutive blocks of a column that are read by one method.
-const RUN_BLOCKS: usize = 64;
-/// Runs that each method reads.
-const RUNS: usize = 4;
+const RUN_BLOCKS: usize = 32;
+/// Places at which each method reads a run.
+const PLACES: usize = 8;
 /// What is measured, in place first.
 const MEASURED: [Option<CopyMethod>; 4] = [
     None,
@@ -32,8 +34,9 @@ const MEASURED: [Option<CopyMethod>; 4] = [
     Some(CopyMethod::Buffered),
     Some(CopyMethod::Direct),
 ];
-/// Frames are used only if they take no more than this share of the time: the runs of methods differ.
-const CLEARLY: f64 = 0.9;
+/// Frames are used only if they take no more than this share of the time: neighbours differ, and what is in place already
+/// stays cached.
+const CLEARLY: f64 = 0.85;
 
 /// How one cursor reaches the blocks of each tier.
 #[derive(Debug)]
@@ -100,50 +103,55 @@ fn fastest(
         let there = columns.iter().map(move |column| (segment, *column));
         there.filter(|(segment, column)| lies_there(segment, *column))
     });
-    let runs: Vec<_> = columns
-        .flat_map(|(segment, column)| {
-            let starts = (0..segment.blocks() / RUN_BLOCKS).map(|run| run * RUN_BLOCKS);
-            starts.map(move |start| (segment, column, start))
-        })
-        .collect();
     let has = |method: &Option<CopyMethod>| {
         method.is_none_or(|method| tier.pool.check_copy_method(method).is_ok())
     };
     let methods: Vec<_> = MEASURED.into_iter().filter(has).collect();
-    let wanted = methods.len() * RUNS;
-    if runs.len() < wanted {
+    let place_blocks = methods.len() * RUN_BLOCKS;
+    let places: Vec<_> = columns
+        .flat_map(|(segment, column)| {
+            let starts =
+                (0..segment.blocks() / place_blocks).map(move |place| place * place_blocks);
+            starts.map(move |start| (segment, column, start))
+        })
+        .collect();
+    if places.len() < PLACES {
         return None;
     }
-    // Other runs each time: what was measured is in the page cache.
-    let begin = RandomState::new().hash_one(0) as usize % runs.len();
-    let mut taken = vec![(Duration::ZERO, 0_u64); methods.len()];
+    // Other places each time: what was measured is in the page cache.
+    let begin = RandomState::new().hash_one(0) as usize % places.len();
     // As a scan reads frames ahead.
     let mut reads = FileReads::new(RUN_BLOCKS / FRAME_BLOCKS);
-    for turn in 0..wanted {
-        let (segment, column, start) = runs[(begin + turn * (runs.len() / wanted)) % runs.len()];
-        let method = turn % methods.len();
-        let began = Instant::now();
-        let bytes = segment.read_run(methods[method], &mut reads, column, start, decode);
-        let (time, read) = &mut taken[method];
-        *time += began.elapsed();
-        // What cannot be read by a method is none of its bytes.
-        *read += bytes.unwrap_or(0);
+    let mut over_in_place = vec![0.0; methods.len()];
+    for turn in 0..PLACES {
+        let place = (begin + turn * (places.len() / PLACES)) % places.len();
+        let (segment, column, start) = places[place];
+        let mut ns_per_byte = vec![f64::INFINITY; methods.len()];
+        for run in 0..methods.len() {
+            // Another one begins at each place: the first reads what the system then reads ahead.
+            let method = (turn + run) % methods.len();
+            let start = start + run * RUN_BLOCKS;
+            let began = Instant::now();
+            let bytes = segment.read_run(methods[method], &mut reads, column, start, decode);
+            // What cannot be read by a method has no bytes.
+            if let Some(bytes) = bytes {
+                ns_per_byte[method] = began.elapsed().as_nanos() as f64 / bytes.max(1) as f64;
+            }
+        }
+        for (sum, ns) in over_in_place.iter_mut().zip(&ns_per_byte) {
+            *sum += (ns / ns_per_byte[0]).ln();
+        }
     }
-    let ns_per_byte = |(time, bytes): &(Duration, u64)| match bytes {
-        0 => f64::INFINITY,
-        bytes => time.as_nanos() as f64 / *bytes as f64,
-    };
-    let in_place = ns_per_byte(&taken[0]);
-    let of_methods = methods.iter().zip(taken.iter().map(ns_per_byte));
-    let best = of_methods.min_by(|(_, one), (_, other)| one.total_cmp(other));
-    let (method, best) = best?;
+    let ratios = over_in_place.iter().map(|sum| (sum / PLACES as f64).exp());
+    let of_methods = methods.iter().copied().zip(ratios);
+    let (method, best) = of_methods.min_by(|(_, one), (_, other)| one.total_cmp(other))?;
     tracing::debug!(
         tier = &*tier.name,
         ?methods,
-        ?taken,
+        ?over_in_place,
         "access modes were measured"
     );
-    Some(method.filter(|_| best < in_place * CLEARLY))
+    Some(method.filter(|_| best < CLEARLY))
 }
 
 impl Segment {
@@ -166,7 +174,8 @@ impl Segment {
         let Some(method) = method else {
             for block in blocks {
                 let _reading = begin_read(chunk.stored_block(block));
-                if chunk.verify_block(block).is_ok() {
+                // As the scan does: a block is checked when it is first read in place, and each time that it is in a frame.
+                if self.verified.contains(block, column) || chunk.verify_block(block).is_ok() {
                     decode(column, chunk, block);
                 }
             }
