@@ -40,8 +40,6 @@ pub(super) fn ticks(with_cache: bool) -> OwnWork {
 }
 
 fn measure(sets: usize) -> OwnWork {
-    // As it is while it is in use: in a cache of the processor.
-    cache::clear(&cache::SETS[..sets]);
     let work = OwnWork {
         load: median(sets, |local, address| local.load(address, LINE_BYTES)),
         store: median(sets, |local, address| {
@@ -54,6 +52,8 @@ fn measure(sets: usize) -> OwnWork {
 
 /// Ticks that a line takes longer than its latency, in the median round.
 fn median(sets: usize, ask: impl Fn(&Local, usize) -> u64) -> u64 {
+    // It lacks the lines, and lies in a cache of the processor, as while it is in use.
+    cache::clear(&cache::SETS[..sets]);
     let mut ticks: Vec<u64> = (0..ROUNDS)
         .map(|number| round(sets, number, &ask))
         .collect();
