@@ -66,7 +66,7 @@ mod view;
 mod windows;
 mod work;
 
-pub use activity::Listed;
+pub use activity::{Listed, Monitor, StatementActivity, TIME_BOUNDS_S, Totals};
 pub use error::{
     ChangeError, CopyError, DefinitionError, ErrorKind, InsertError, PreparedError, SqlError,
 };
