@@ -35,6 +35,7 @@ mod foreign;
 mod ignored_syntax;
 mod information_schema;
 mod join;
+pub mod json;
 mod keys;
 mod late;
 mod limits;
