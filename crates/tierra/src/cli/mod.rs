@@ -11,6 +11,7 @@ mod format;
 mod generate;
 mod interrupt;
 mod kv;
+mod kv_metrics;
 mod load;
 mod log;
 mod open;
