@@ -105,6 +105,7 @@ pub use table::Table;
 pub use table::input::canonical_double;
 pub use table::snapshot::{KeyIndexSize, Snapshot};
 pub use tail::statistics::ColumnStatistics;
+pub use tiering::mover::Moved;
 pub use tiering::objects::ColumnPlacement;
 pub use write::change::{Change, Committed};
 pub use write::column_source::ColumnSource;

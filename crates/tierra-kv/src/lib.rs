@@ -35,4 +35,4 @@ mod server;
 mod size;
 
 pub use config::{Config, ConfigError, DebugCommand, OutputLimit, OutputLimits, settings_help};
-pub use server::{Handle, ServeError, Server};
+pub use server::{Handle, Numbers, NumbersReader, ServeError, Server};

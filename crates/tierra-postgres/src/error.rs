@@ -103,7 +103,7 @@ fn without_zeros(text: &str) -> String {
 
 impl From<SqlError> for Fault {
     fn from(error: SqlError) -> Self {
-        let code = code_of(&error);
+        let code = sqlstate(&error);
         match error {
             SqlError::NoTable { table, hint } => {
                 let hint = hint.trim_start_matches([';', ',', ' ']).to_owned();
@@ -118,8 +118,8 @@ impl From<SqlError> for Fault {
     }
 }
 
-/// PostgreSQL's code for an error.
-fn code_of(error: &SqlError) -> &'static str {
+/// PostgreSQL's code for an error: SQLSTATE.
+pub fn sqlstate(error: &SqlError) -> &'static str {
     if let SqlError::Change(error) = error {
         return error.sqlstate();
     }

@@ -36,6 +36,7 @@ mod values;
 mod wire;
 mod words;
 
+pub use error::sqlstate;
 pub use server::{Handle, ServeError, Server};
 pub use shared::Options;
 pub use tls::{Tls, TlsError};

@@ -49,7 +49,9 @@ pub enum TlsError {
 }
 
 /// What makes a connection secret.
+#[derive(Clone)]
 pub struct Tls {
+    config: Arc<ServerConfig>,
     pub(crate) acceptor: TlsAcceptor,
     /// Logins that prove that no other stands between.
     pub(crate) scram: ScramServerAuth,
@@ -100,9 +102,18 @@ impl Tls {
                 file: certificate.to_path_buf(),
                 message: error.to_string(),
             })?;
+        let config = Arc::new(config);
         Ok(Self {
-            acceptor: TlsAcceptor::from(Arc::new(config)),
+            acceptor: TlsAcceptor::from(Arc::clone(&config)),
+            config,
             scram,
         })
+    }
+
+    /// The same certificate and key for another protocol, by its name inside TLS.
+    pub fn config_for(&self, protocol: &[u8]) -> Arc<ServerConfig> {
+        let mut config = ServerConfig::clone(&self.config);
+        config.alpn_protocols = vec![protocol.to_vec()];
+        Arc::new(config)
     }
 }

@@ -57,6 +57,7 @@ pub enum UsersError {
 }
 
 /// The users of a server.
+#[derive(Clone)]
 pub struct Users {
     verifiers: HashMap<String, Verifier>,
     /// Makes the salts of users that do not exist, so that these are the same each time.
@@ -135,6 +136,30 @@ impl Users {
             stored_key,
             server_key,
         }
+    }
+
+    /// Whether this is the password of `user`. It is derived as SCRAM does, which takes milliseconds by design, also for a user who does
+    /// not exist.
+    pub fn is_password(&self, user: &str, password: &str) -> bool {
+        let known = self.verifiers.get(user).cloned();
+        let Verifier {
+            iterations,
+            salt,
+            stored_key,
+            ..
+        } = known.unwrap_or_else(|| self.nobody(user));
+        let salted = gen_salted_password(password, &salt, iterations);
+        let derived = ScramSecret::verifier_from_salted_password(salt, salted, iterations);
+        let ScramSecret::Verifier {
+            stored_key: derived,
+            ..
+        } = derived
+        else {
+            unreachable!("a verifier was asked for");
+        };
+        // All bytes are compared, so that the time does not tell how many are right.
+        let differences = derived.iter().zip(&stored_key).map(|(a, b)| a ^ b);
+        derived.len() == stored_key.len() && differences.fold(0, |all, one| all | one) == 0
     }
 
     fn nobody(&self, user: &str) -> Verifier {
@@ -241,6 +266,27 @@ mod tests {
             STANDARD.encode(server_key),
             "wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
         );
+    }
+
+    #[test]
+    fn a_password_is_its_users_alone() {
+        let text = format!(
+            "alice = \"{}\"\nbob = \"{}\"\n",
+            verifier("secret").unwrap(),
+            verifier("").unwrap()
+        );
+        let users = Users::parse(Path::new("u"), &text).unwrap();
+        assert!(users.is_password("alice", "secret") && users.is_password("bob", ""));
+        for (user, password) in [
+            ("alice", ""),
+            ("alice", "secret "),
+            ("bob", "secret"),
+            ("carol", "secret"),
+            ("carol", ""),
+            ("", ""),
+        ] {
+            assert!(!users.is_password(user, password), "{user} {password}");
+        }
     }
 
     #[test]

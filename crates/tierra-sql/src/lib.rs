@@ -35,6 +35,7 @@ mod foreign;
 mod ignored_syntax;
 mod information_schema;
 mod join;
+pub mod json;
 mod keys;
 mod late;
 mod limits;
@@ -66,7 +67,7 @@ mod view;
 mod windows;
 mod work;
 
-pub use activity::Listed;
+pub use activity::{Listed, Monitor, StatementActivity, TIME_BOUNDS_S, Totals};
 pub use error::{
     ChangeError, CopyError, DefinitionError, ErrorKind, InsertError, PreparedError, SqlError,
 };

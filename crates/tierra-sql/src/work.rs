@@ -23,6 +23,31 @@ pub struct Work {
     pub bytes_far: u64,
     /// Bytes copied into frames before they were read.
     pub bytes_copied: u64,
+    /// Keys and values looked up, one by one.
+    pub lookups: u64,
+    /// How often one of these gave way to another while it waited for memory.
+    pub suspensions: u64,
+    /// Cells read by their row from near memory.
+    pub cells_near: u64,
+    /// Cells read by their row from far memory.
+    pub cells_far: u64,
+}
+
+impl std::ops::AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.blocks_read += other.blocks_read;
+        self.blocks_skipped += other.blocks_skipped;
+        self.blocks_shared += other.blocks_shared;
+        self.blocks_decoded += other.blocks_decoded;
+        self.tail_rows += other.tail_rows;
+        self.bytes_near += other.bytes_near;
+        self.bytes_far += other.bytes_far;
+        self.bytes_copied += other.bytes_copied;
+        self.lookups += other.lookups;
+        self.suspensions += other.suspensions;
+        self.cells_near += other.cells_near;
+        self.cells_far += other.cells_far;
+    }
 }
 
 /// A plan whose work can be asked for while it runs.
@@ -57,6 +82,10 @@ fn add(plan: &Arc<dyn ExecutionPlan>, work: &mut Work) {
         work.bytes_near += sum("bytes_near");
         work.bytes_far += sum("bytes_far");
         work.bytes_copied += sum("bytes_copied");
+        work.lookups += sum("lookups");
+        work.suspensions += sum("suspensions");
+        work.cells_near += sum("cells_near");
+        work.cells_far += sum("cells_far");
     }
     for child in plan.children() {
         add(child, work);

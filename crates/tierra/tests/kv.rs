@@ -4,6 +4,7 @@
 mod binary;
 
 use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -108,4 +109,72 @@ fn the_password_is_not_among_the_words_of_the_process() {
         server.kill().unwrap();
         server.wait().unwrap();
     }
+}
+
+/// The answer to a request without a body.
+fn get(address: SocketAddr, host: &str) -> Option<String> {
+    let mut client = TcpStream::connect(address).ok()?;
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    client.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn metrics_are_told_over_http() {
+    let scratch = tempfile::tempdir().unwrap();
+    let socket = scratch.path().join("kv.sock");
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_tierra"))
+        .args(["kv", "--port", "0", "--near-memory", "1gb"])
+        .args(["--http", &address.to_string(), "--unixsocket"])
+        .arg(&socket)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut client = loop {
+        match UnixStream::connect(&socket) {
+            Ok(client) => break client,
+            Err(_) => thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    client.write_all(b"SET k v\r\nGET k\r\nGET x\r\n").unwrap();
+    let expected = [
+        "\ntierra_kv_clients 1\n",
+        "\ntierra_kv_keys 1\n",
+        "\ntierra_kv_commands_total 3\n",
+        "\ntierra_kv_hits_total 1\n",
+        "\ntierra_kv_misses_total 1\n",
+        "\ntierra_kv_records{speed=\"near\"} 1\n",
+        "\ntierra_kv_limit_bytes{speed=\"near\"} 1073741824\n",
+    ];
+    let has_all = |answer: &String| expected.iter().all(|line| answer.contains(line));
+    let told = (0..1_000).find_map(|_| {
+        thread::sleep(Duration::from_millis(10));
+        get(address, "localhost").filter(has_all)
+    });
+    assert!(told.is_some(), "{:?}", get(address, "localhost"));
+    // A page of another name learns nothing.
+    let answer = get(address, "evil.example").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 421 ") && !answer.contains("tierra_kv"));
+    let sent = Command::new("kill")
+        .args(["-TERM", &server.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+    assert!(server.wait().unwrap().success());
+    tierra([
+        "kv",
+        "--port",
+        "0",
+        "--unixsocket",
+        socket.to_str().unwrap(),
+        "--http",
+        "0.0.0.0:0",
+    ])
+    .with_error(&["can be reached from other machines"]);
+    tierra(["kv", "--http", "7434"]).with_error(&["an address with a port"]);
 }

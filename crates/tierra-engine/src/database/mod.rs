@@ -39,7 +39,7 @@ use crate::table::Table;
 use crate::table::catalog::Catalog;
 use crate::table::requests::{Request, Requests};
 use crate::table::snapshot::Snapshot;
-use crate::tiering::mover::Mover;
+use crate::tiering::mover::{Moved, Mover};
 use crate::tiering::objects::{self, ColumnPlacement};
 use crate::write::change::{self, Change, Committed};
 use crate::write::writer::{Published, Unsettled, Writer};
@@ -439,8 +439,22 @@ impl Database {
         self.storage.near.used() + self.always_near_bytes()
     }
 
+    /// What was moved near, and back, because of how it is read.
+    pub fn moved(&self) -> Moved {
+        self.mover.as_ref().map(Mover::moved).unwrap_or_default()
+    }
+
     /// The memory in use, near first.
     pub fn tiers(&self) -> Vec<TierInfo> {
+        self.tier_infos(|pool| Some(pool.page_size_bytes()))
+    }
+
+    /// The same without the sizes of pages, for which the kernel looks at every mapping: this is cheap enough for every second.
+    pub fn tiers_without_page_sizes(&self) -> Vec<TierInfo> {
+        self.tier_infos(|_| None)
+    }
+
+    fn tier_infos(&self, page_size_bytes: impl Fn(&Pool) -> Option<usize>) -> Vec<TierInfo> {
         let copies = &self.storage.near;
         let near = TierInfo {
             name: NEAR_NAME.to_owned(),
@@ -469,7 +483,7 @@ impl Database {
                 capacity_bytes: pool.capacity_bytes(),
                 used_bytes: pool.used_bytes(),
                 always_near_bytes: None,
-                page_size_bytes: Some(pool.page_size_bytes()),
+                page_size_bytes: page_size_bytes(pool),
                 counters: Some(pool.counters()),
                 write_amplification: None,
             };

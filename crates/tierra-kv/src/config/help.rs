@@ -37,8 +37,8 @@ const GROUPS: &[(&str, &[&str])] = &[
         &["maxmemory", "maxmemory-policy", "maxmemory-samples"],
     ),
     (
-        "What is noted, and how often expired keys are looked for",
-        &["slowlog-log-slower-than", "slowlog-max-len", "hz"],
+        "What is noted, how often expired keys are looked for, and where metrics are told over HTTP",
+        &["slowlog-log-slower-than", "slowlog-max-len", "hz", "http"],
     ),
     (
         "Which records are in near memory, and how much of each tier they may take (all: no limit)",

@@ -143,6 +143,20 @@ pub(super) static SETTINGS: &[Setting] = &[
         },
     ),
     at_start(
+        "http",
+        |c| c.http.map_or(String::new(), |address| address.to_string()),
+        |c, v| {
+            c.http =
+                match v {
+                    "" => None,
+                    address => Some(address.parse().map_err(
+                        |_| "argument must be an address with a port, as 127.0.0.1:7434",
+                    )?),
+                };
+            Ok(())
+        },
+    ),
+    at_start(
         "tcp-backlog",
         |c| c.tcp_backlog.to_string(),
         |c, v| number(v, 0, INT_MAX).map(|n| c.tcp_backlog = n),

@@ -1,5 +1,6 @@
 //! The values of all settings.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tierra_memory::FarSource;
@@ -66,6 +67,8 @@ pub struct Config {
     pub unixsocket: Option<PathBuf>,
     /// Its permissions, where not what the process's mask makes them.
     pub unixsocketperm: Option<u32>,
+    /// Where the program that runs the server is to tell its metrics over HTTP.
+    pub http: Option<SocketAddr>,
     /// Refuses clients of other machines where no password is set.
     pub protected_mode: bool,
     /// The password; none where empty.
@@ -121,6 +124,7 @@ impl Default for Config {
             bind: vec!["127.0.0.1".into(), "-::1".into()],
             unixsocket: None,
             unixsocketperm: None,
+            http: None,
             protected_mode: true,
             requirepass: String::new(),
             maxclients: 10_000,

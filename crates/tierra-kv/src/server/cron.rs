@@ -50,6 +50,7 @@ impl Server {
             let used = self.keyspace.used_bytes();
             self.shared.stats.used_bytes_peak = self.shared.stats.used_bytes_peak.max(used);
             self.end_overdue();
+            self.publish_numbers();
         }
     }
 

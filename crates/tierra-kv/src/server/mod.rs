@@ -15,6 +15,7 @@ mod cron;
 mod error;
 mod iteration;
 mod listen;
+mod numbers;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -22,6 +23,7 @@ mod window;
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -31,6 +33,7 @@ use mio::{Events, Poll, Token, Waker};
 use tierra_memory::emulation;
 
 pub use error::ServeError;
+pub use numbers::{Numbers, NumbersReader};
 use window::Batch;
 
 use crate::clients::{Buffers, Listener, connections_allowed};
@@ -84,6 +87,7 @@ pub struct Server {
     next_client: u64,
     now_ms: u64,
     timers: timers::Timers,
+    numbers: NumbersReader,
     /// Whether connections may wait that could not be accepted.
     accept_again: bool,
 }
@@ -143,6 +147,7 @@ impl Server {
             next_client: 1,
             now_ms,
             timers: timers::Timers::new(Instant::now(), now_ms),
+            numbers: NumbersReader::default(),
             accept_again: false,
         })
     }
@@ -150,6 +155,11 @@ impl Server {
     /// The TCP port; 0 where there is none.
     pub fn port(&self) -> u16 {
         self.shared.port
+    }
+
+    /// Where its metrics are to be told over HTTP.
+    pub fn http(&self) -> Option<SocketAddr> {
+        self.shared.config.http
     }
 
     /// What ends it.

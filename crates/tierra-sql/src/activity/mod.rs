@@ -5,12 +5,15 @@
 //!   sessions ---- Client       who is connected, since when
 //!   running ----- Running      a statement, from its text to the end of its rows; it can be cancelled
 //!   slow -------- Slow         the last statements that took longer than their session's tierra.slow_ms
+//!   totals ------ Totals       sums over those that have ended
 //! ```
 //!
 //! Invariant: a statement is listed exactly while its [`Tracked`] lives, and a session while its [`Connection`] does.
 
+mod monitor;
 mod running;
 mod tables;
+mod totals;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,10 +22,12 @@ use std::time::SystemTime;
 
 use tierra_engine::Database;
 
+pub use self::monitor::{Monitor, StatementActivity};
 pub use self::running::Listed;
 use self::running::{Running, Slow};
 pub(crate) use self::running::{TEXT_MOST, Tracked, cancellable};
 pub(crate) use self::tables::{TABLES, find};
+pub use self::totals::{TIME_BOUNDS_S, Totals};
 
 /// How many slow statements are remembered.
 const SLOW_MOST: usize = 256;
@@ -35,6 +40,8 @@ pub(crate) struct Activity {
     sessions: Mutex<BTreeMap<u64, Arc<Client>>>,
     running: Mutex<BTreeMap<u64, Arc<Running>>>,
     slow: Mutex<VecDeque<Slow>>,
+    /// Of ended statements alone. Locked after `running`, if both are.
+    totals: Mutex<Totals>,
 }
 
 /// The activities of the open databases. A database that was closed is removed when the next one is opened.
@@ -73,6 +80,12 @@ impl Activity {
 
     fn slow(&self) -> Vec<Slow> {
         lock(&self.slow).iter().cloned().collect()
+    }
+
+    /// Cancels a running statement; `false` if there is none of that number.
+    fn cancel(&self, id: u64) -> bool {
+        let running = lock(&self.running).get(&id).cloned();
+        running.inspect(|running| running.cancel()).is_some()
     }
 
     fn note_slow(&self, slow: Slow) {
@@ -160,8 +173,7 @@ impl Connection {
 
     /// Cancels the running statement with this number, of any session; `false` if there is none.
     pub(crate) fn cancel(&self, id: u64) -> bool {
-        let running = lock(&self.activity.running).get(&id).cloned();
-        running.inspect(|running| running.cancel()).is_some()
+        self.activity.cancel(id)
     }
 
     /// Cancels all running statements of this session.

@@ -162,8 +162,12 @@ impl Tracked {
 impl Drop for Tracked {
     fn drop(&mut self) {
         let running = &self.running;
-        lock(&self.activity.running).remove(&running.id);
-        let elapsed = running.elapsed();
+        let (elapsed, rows, work) = (running.elapsed(), running.rows(), running.work());
+        {
+            let mut all = lock(&self.activity.running);
+            all.remove(&running.id);
+            lock(&self.activity.totals).add(elapsed, rows, work, self.error.is_some());
+        }
         let slow = Duration::from_millis(running.client.slow_ms.load(Ordering::Relaxed));
         if elapsed >= slow {
             self.activity.note_slow(Slow {
@@ -172,8 +176,8 @@ impl Drop for Tracked {
                 text: Arc::clone(&running.text),
                 began_at: running.began_at,
                 elapsed,
-                rows: running.rows(),
-                work: running.work(),
+                rows,
+                work,
                 error: self.error.take(),
             });
         }

@@ -95,6 +95,9 @@ pub(crate) enum CommandError {
     /// The server for clients of PostgreSQL cannot start.
     #[error(transparent)]
     Postgres(#[from] tierra_postgres::ServeError),
+    /// The server for HTTP cannot start.
+    #[error(transparent)]
+    Http(#[from] tierra_http::ServeError),
     /// A password that is none.
     #[error("{0}")]
     User(String),

@@ -10,10 +10,10 @@ use clap::ValueEnum;
 use futures::TryStreamExt;
 use tierra::{
     TextRows,
-    sql::{Rows, csv},
+    sql::{Rows, csv, json},
 };
 
-use super::{CommandError, json};
+use super::CommandError;
 
 /// The format of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

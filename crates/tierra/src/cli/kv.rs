@@ -1,10 +1,14 @@
 //! `tierra kv`: serves records until Ctrl-C or a signal to terminate.
 
 use clap::Args;
+use tierra_http::metrics::Text;
 use tierra_kv::{Config, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{CommandError, password};
+use super::{CommandError, kv_metrics, password};
+
+/// The most connections for metrics.
+const SCRAPERS_MOST: usize = 16;
 
 /// The arguments of `tierra kv`.
 #[derive(Args)]
@@ -25,6 +29,16 @@ pub(crate) async fn run(arguments: KvArguments) -> Result<(), CommandError> {
         tracing::warn!(%error, "the password can be seen among processes: give it in a file, with --config");
     }
     let mut server = Server::bind(Config::from_arguments(arguments.settings)?)?;
+    let metrics = server.http().map(|address| {
+        tierra_http::Server::bind(tierra_http::Options {
+            address,
+            names: Vec::new(),
+            users: None,
+            tls: None,
+            connections_most: SCRAPERS_MOST,
+        })
+    });
+    let metrics = metrics.transpose()?;
     let handle = server.handle();
     let mut interrupted = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;
     let mut terminated = signal(SignalKind::terminate()).map_err(CommandError::Signal)?;
@@ -38,7 +52,22 @@ pub(crate) async fn run(arguments: KvArguments) -> Result<(), CommandError> {
     for line in server.announcement() {
         eprintln!("{line}");
     }
+    if let Some(metrics) = &metrics {
+        let address = metrics.address().map_err(CommandError::Signal)?;
+        eprintln!("metrics on http://{address}/metrics, for everybody on this machine");
+    }
+    let metrics = metrics.map(|metrics| {
+        let (stop, numbers) = (metrics.handle(), server.numbers());
+        let write = move |text: &mut Text| kv_metrics::write(&numbers.read(), text);
+        (stop, tokio::spawn(metrics.serve_metrics(write)))
+    });
     // The server runs its own loop, which must not share a thread with tasks.
-    tokio::task::block_in_place(|| server.run())?;
-    Ok(())
+    let served = tokio::task::block_in_place(|| server.run());
+    if let Some((stop, told)) = metrics {
+        stop.stop();
+        if let Ok(Err(error)) = told.await {
+            tracing::warn!(%error, "metrics were not told");
+        }
+    }
+    served.map_err(CommandError::from)
 }

@@ -10,8 +10,8 @@ mod error;
 mod format;
 mod generate;
 mod interrupt;
-mod json;
 mod kv;
+mod kv_metrics;
 mod load;
 mod log;
 mod open;
@@ -70,7 +70,7 @@ enum Command {
     Salvage(salvage::SalvageArguments),
     /// Turn a copied, restored or moved directory into a separate database
     Adopt(adopt::AdoptArguments),
-    /// Serve a database to clients of PostgreSQL
+    /// Serve a database to clients of PostgreSQL, and over HTTP
     Serve(serve::ServeArguments),
     /// Print the line of a user for `serve --users`; the password is asked for, or read from standard input
     User(user::UserArguments),

@@ -1,4 +1,4 @@
-//! `tierra serve`: serves a database to clients of PostgreSQL, until Ctrl-C or a signal to terminate.
+//! `tierra serve`: serves a database to clients of PostgreSQL, and over HTTP, until Ctrl-C or a signal to terminate.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -17,6 +17,12 @@ pub(crate) struct ServeArguments {
     /// Where to listen for clients of PostgreSQL
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5432")]
     postgres: SocketAddr,
+    /// Also listen for HTTP: SQL, metrics, and a page for a browser; on 127.0.0.1:7433 unless an address is given
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:7433")]
+    http: Option<SocketAddr>,
+    /// A name by which HTTP clients may call this machine, besides localhost and addresses; may be repeated
+    #[arg(long, value_name = "NAME", requires = "http")]
+    http_name: Vec<String>,
     /// File of users, a line of `tierra user` each; without it everybody on this machine may connect, and nobody else
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
@@ -29,7 +35,7 @@ pub(crate) struct ServeArguments {
     /// Refuse connections without TLS
     #[arg(long, requires = "tls_cert")]
     require_tls: bool,
-    /// The most connections at a time
+    /// The most connections at a time, of each protocol
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
     #[command(flatten)]
@@ -53,17 +59,38 @@ pub(crate) async fn run(arguments: &ServeArguments) -> Result<(), CommandError> 
         (Some(_), false) => "with TLS if they ask for it",
         (Some(_), true) => "with TLS",
     };
+    let connections_most = arguments.max_connections.into();
+    let http = arguments.http.map(|address| {
+        let options = tierra_http::Options {
+            address,
+            names: arguments.http_name.clone(),
+            users: users.clone(),
+            tls: tls.clone(),
+            connections_most,
+        };
+        tierra_http::Server::bind(options)
+    });
+    let http = http.transpose()?;
+    let has_tls = tls.is_some();
     let options = Options {
         address: arguments.postgres,
         users,
         tls,
         requires_tls: arguments.require_tls,
-        connections_most: arguments.max_connections.into(),
+        connections_most,
         session: database.session_options().clone(),
     };
     let server = Server::bind(Arc::clone(database.engine()), options)?;
     let address = server.address().map_err(CommandError::Signal)?;
-    let handle = server.handle();
+    let (postgres_handle, http_handle) = (
+        server.handle(),
+        http.as_ref().map(tierra_http::Server::handle),
+    );
+    let stop = move || {
+        postgres_handle.stop();
+        http_handle.iter().for_each(tierra_http::Handle::stop);
+    };
+    let stop_all = stop.clone();
     let mut interrupted = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;
     let mut terminated = signal(SignalKind::terminate()).map_err(CommandError::Signal)?;
     tokio::spawn(async move {
@@ -81,10 +108,27 @@ pub(crate) async fn run(arguments: &ServeArguments) -> Result<(), CommandError> 
             }
             is_stopping = true;
             eprintln!("stopping: statements that run may end, for a minute at most");
-            handle.stop();
+            stop();
         }
     });
     eprintln!("listening for clients of PostgreSQL on {address}, for {who}, {how}");
-    let served = server.run().await;
-    served.map_err(|error| tierra::Error::Threads(error).into())
+    let over_http = async {
+        let Some(http) = http else { return Ok(()) };
+        let address = http.address()?;
+        let (scheme, how) = match has_tls {
+            true => ("https", "with TLS"),
+            false => ("http", "without TLS"),
+        };
+        eprintln!("listening for HTTP on {scheme}://{address}, for {who}, {how}");
+        let engine = Arc::clone(database.engine());
+        http.serve_database(engine, database.session_options().clone())
+            .await
+    };
+    // One that cannot be served ends the other.
+    let ended = |served: std::io::Result<()>| served.inspect_err(|_| stop_all());
+    let (postgres, http) = tokio::join!(async { ended(server.run().await) }, async {
+        ended(over_http.await)
+    });
+    postgres.and(http).map_err(tierra::Error::Threads)?;
+    Ok(())
 }

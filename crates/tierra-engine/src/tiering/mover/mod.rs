@@ -12,7 +12,7 @@
 mod tests;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -45,10 +45,27 @@ const MEASURED_OBJECTS: usize = 64;
 /// Near memory that is read for the comparison if no object has a near copy.
 const MEASURED_BYTES: usize = 16 << 20;
 
+/// Bytes of stored objects that were moved since the database was opened, because of how they are read. What is copied near when it
+/// is committed or opened is not among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Copied near.
+    pub near_bytes: u64,
+    /// Of near copies that gave way to others.
+    pub far_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct MovedCounts {
+    near_bytes: AtomicU64,
+    far_bytes: AtomicU64,
+}
+
 /// A handle of the thread.
 #[derive(Debug)]
 pub(crate) struct Mover {
     shared: Arc<Shared>,
+    moved: Arc<MovedCounts>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -82,13 +99,24 @@ impl Mover {
     pub(crate) fn start(storage: Arc<Storage>, requests: Requests, catalog: Arc<Catalog>) -> Self {
         let shared = Arc::<Shared>::default();
         let (mut rounds, of_thread) = (Rounds::new(storage, requests, catalog), shared.clone());
+        let moved = rounds.moved.clone();
         let thread = std::thread::Builder::new().name("tierra-mover".to_owned());
         let thread = thread
             .spawn(move || rounds.run(&of_thread))
             .inspect_err(|error| tracing::warn!(%error, "no thread could be started that moves copies: near memory keeps what it has"));
         Self {
             shared,
+            moved,
             thread: Mutex::new(thread.ok()),
+        }
+    }
+
+    /// What the thread has moved.
+    pub(crate) fn moved(&self) -> Moved {
+        // Relaxed, here and below: nothing else depends on it.
+        Moved {
+            near_bytes: self.moved.near_bytes.load(Ordering::Relaxed),
+            far_bytes: self.moved.far_bytes.load(Ordering::Relaxed),
         }
     }
 
@@ -119,6 +147,7 @@ pub(crate) struct Rounds {
     costs: Option<Measured>,
     /// Chunks that cannot be copied, because no copy of them is whole.
     unreadable: HashSet<(ExtentId, u64)>,
+    moved: Arc<MovedCounts>,
 }
 
 /// The cost of far memory, when it was measured, and under which emulation.
@@ -133,6 +162,7 @@ struct Measured {
 struct Move {
     near: Option<(usize, ObjectName)>,
     far: Vec<(usize, ObjectName)>,
+    far_bytes: u64,
 }
 
 impl Rounds {
@@ -143,6 +173,7 @@ impl Rounds {
             catalog,
             costs: None,
             unreadable: HashSet::new(),
+            moved: Arc::default(),
         }
     }
 
@@ -198,7 +229,9 @@ impl Rounds {
             gone[*table].push(NearChange { object, copy: None });
         }
         self.publish(&tables, gone)?;
-        let mut count = 0;
+        let far_bytes = moves.iter().map(|one| one.far_bytes).sum();
+        self.moved.far_bytes.fetch_add(far_bytes, Ordering::Relaxed);
+        let (mut count, mut near_bytes) = (0, 0);
         let mut began = Instant::now();
         for (at, object) in moves.into_iter().filter_map(|one| one.near) {
             let mut is_open = true;
@@ -208,6 +241,7 @@ impl Rounds {
                 is_open
             });
             if let Some(copy) = copy {
+                near_bytes += copy.len() as u64;
                 let copy = Some(copy);
                 come[at].push(NearChange { object, copy });
                 count += 1;
@@ -217,6 +251,9 @@ impl Rounds {
             }
         }
         self.publish(&tables, come)?;
+        self.moved
+            .near_bytes
+            .fetch_add(near_bytes, Ordering::Relaxed);
         Ok(count)
     }
 
@@ -276,6 +313,7 @@ impl Rounds {
                 Some((number, false)) => {
                     object.uses().start_cooldown();
                     moves[number].far.push((*table, object.name()));
+                    moves[number].far_bytes += object.stored_bytes();
                 }
             }
         }

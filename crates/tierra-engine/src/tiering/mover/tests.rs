@@ -2,6 +2,7 @@
 //! everything is read alike nothing keeps moving. Costs and times are given, not measured.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
@@ -122,6 +123,7 @@ fn the_columns_that_are_read_come_near_and_others_follow_when_these_are() {
     let mut moved = Moved::new(&dir, 26, plain);
     let table = moved.table.clone();
     let _held = table.storage().held_by_test.lock().unwrap();
+    let used_bytes = table.storage().near.used();
     for hot in [&[3, 9, 14, 19][..], &[0, 5, 12, 13]] {
         let mut last = 0;
         for _ in 0..90 {
@@ -137,6 +139,19 @@ fn the_columns_that_are_read_come_near_and_others_follow_when_these_are() {
         }
         assert_eq!(last, 0);
     }
+    // What came and went is counted: the rest is there. A copy takes whole lines.
+    let [came, went] = [
+        &moved.rounds.moved.near_bytes,
+        &moved.rounds.moved.far_bytes,
+    ]
+    .map(|count| count.load(Ordering::Relaxed));
+    let expected = used_bytes + came - went;
+    assert!(came > 0 && went > 0, "{came} {went}");
+    assert!(
+        expected.abs_diff(table.storage().near.used()) < expected / 100,
+        "{used_bytes} + {came} - {went} is not {}",
+        table.storage().near.used()
+    );
 }
 
 #[test]

@@ -3,23 +3,19 @@
 //! JSON has no NaN and no infinities. Arrow writes them as `null`, like NULL. Here they are strings, as in other databases
 //! and in Protocol Buffers.
 
-use std::{
-    io::Write,
-    sync::{Arc, LazyLock},
-};
+use std::io::Write;
+use std::sync::{Arc, LazyLock};
 
-use arrow::{
-    array::{Array, AsArray, PrimitiveArray},
-    datatypes::{ArrowPrimitiveType, DataType, FieldRef, Float16Type, Float32Type, Float64Type},
-    error::ArrowError,
-    json::{
-        Encoder, EncoderFactory, EncoderOptions, Writer, WriterBuilder,
-        writer::{JsonArray, NullableEncoder, make_encoder},
-    },
+use arrow::array::{Array, AsArray, PrimitiveArray};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, FieldRef, Float16Type, Float32Type, Float64Type,
 };
+use arrow::error::ArrowError;
+use arrow::json::writer::{JsonArray, NullableEncoder, make_encoder};
+use arrow::json::{Encoder, EncoderFactory, EncoderOptions, Writer, WriterBuilder};
 
 /// Writes batches to `out` as one array.
-pub(super) fn writer<W: Write>(out: W) -> Writer<W, JsonArray> {
+pub fn writer<W: Write>(out: W) -> Writer<W, JsonArray> {
     let options = WriterBuilder::new().with_explicit_nulls(true);
     let options = options.with_encoder_factory(Arc::new(Floats));
     options.build(out)

@@ -1,0 +1,35 @@
+//! HTTP for Tierra: SQL with answers as JSON, CSV or an Arrow stream, metrics for Prometheus, and a page that shows the memory.
+//!
+//! ```text
+//! server.rs -- accepts, counts, stops
+//!   connection.rs -- one client: TLS, HTTP/1.1 by hyper, its limits
+//!     routes.rs -- what is where
+//!       guard.rs -- nothing is done for a request that fails here
+//!         sql.rs -- statements, each request in a session of its own
+//!           answer/ -- rows as JSON, CSV, Arrow
+//!         state.rs, samples.rs, metrics/ -- numbers: now, of the last hour, for Prometheus
+//!         page.rs -- the files of the page
+//! ```
+//!
+//! Connections are served by hyper and not by `axum::serve`, which sets no limit on the time that a client takes for its head.
+//! Users, certificates and the codes of errors are those of PostgreSQL's protocol (`tierra-postgres`), so that one file of users and
+//! one certificate serve both.
+
+mod answer;
+mod connection;
+mod copies;
+mod fault;
+mod gate;
+mod guard;
+pub mod metrics;
+mod page;
+mod peer;
+mod routes;
+mod samples;
+mod server;
+mod shared;
+mod source;
+mod sql;
+mod state;
+
+pub use server::{Handle, Options, ServeError, Server};

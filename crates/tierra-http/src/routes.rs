@@ -1,0 +1,108 @@
+//! What is where.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+use crate::gate::Gate;
+use crate::guard::guard;
+use crate::metrics::{Format, Text};
+use crate::samples::Answer;
+use crate::shared::Shared;
+use crate::{metrics, page, sql, state};
+
+/// The routes of a database.
+pub(crate) fn of_database(shared: Arc<Shared>, gate: Arc<Gate>) -> Router {
+    let routes = page::routes()
+        .route("/sql", post(sql::post))
+        .route("/metrics", get(scrape))
+        .route("/api/state", get(now))
+        .route("/api/samples", get(samples))
+        .route("/api/queries/{id}/cancel", post(cancel))
+        .with_state(shared);
+    guarded(routes, gate)
+}
+
+/// The route of metrics that others write.
+pub(crate) fn of_metrics(
+    write: impl Fn(&mut Text) + Send + Sync + 'static,
+    gate: Arc<Gate>,
+) -> Router {
+    let write = Arc::new(write);
+    let scrape = move |headers: HeaderMap| {
+        let mut text = Text::new(Format::wanted(&headers));
+        write(&mut text);
+        async move { told(text) }
+    };
+    guarded(Router::new().route("/metrics", get(scrape)), gate)
+}
+
+/// The same with what every request must pass, and an answer to those that have no route.
+fn guarded(routes: Router, gate: Arc<Gate>) -> Router {
+    routes
+        .fallback(nothing)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(gate, guard))
+}
+
+async fn nothing() -> Fault {
+    Fault::new(StatusCode::NOT_FOUND, "there is nothing of this name")
+}
+
+async fn wrong_method() -> Fault {
+    Fault::new(StatusCode::METHOD_NOT_ALLOWED, "not with this method")
+}
+
+async fn scrape(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> impl IntoResponse {
+    let mut text = Text::new(Format::wanted(&headers));
+    metrics::write(&shared, &mut text);
+    told(text)
+}
+
+fn told(text: Text) -> impl IntoResponse {
+    ([(CONTENT_TYPE, text.format().name())], text.finish())
+}
+
+async fn now(State(shared): State<Arc<Shared>>) -> Json<state::State> {
+    Json(state::State::read(&shared))
+}
+
+#[derive(Deserialize)]
+struct Since {
+    /// Milliseconds: samples up to then are not sent.
+    #[serde(default)]
+    since: u64,
+}
+
+async fn samples(
+    State(shared): State<Arc<Shared>>,
+    Query(Since { since }): Query<Since>,
+) -> Json<Answer> {
+    Json(shared.samples.since(since))
+}
+
+#[derive(Serialize)]
+struct Cancelled {
+    cancelled: u64,
+}
+
+async fn cancel(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<u64>,
+) -> Result<Json<Cancelled>, Fault> {
+    match shared.monitor.cancel(id) {
+        true => Ok(Json(Cancelled { cancelled: id })),
+        false => Err(Fault::new(
+            StatusCode::NOT_FOUND,
+            format!("no statement with the number {id} runs"),
+        )),
+    }
+}

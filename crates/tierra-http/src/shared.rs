@@ -1,0 +1,46 @@
+//! What the requests to a database share.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use tierra_engine::Database;
+use tierra_sql::{Monitor, SessionOptions};
+use tokio::runtime::Handle;
+
+use crate::copies::Copies;
+use crate::samples::Samples;
+
+/// What requests share.
+pub(crate) struct Shared {
+    pub(crate) database: Arc<Database>,
+    pub(crate) monitor: Monitor,
+    /// The options of each session.
+    pub(crate) session: SessionOptions,
+    /// Where queries run.
+    pub(crate) queries: Handle,
+    pub(crate) samples: Samples,
+    pub(crate) copies: Arc<Copies>,
+}
+
+impl Shared {
+    pub(crate) fn new(database: Arc<Database>, session: SessionOptions, queries: Handle) -> Self {
+        Self {
+            monitor: Monitor::new(&database),
+            database,
+            session,
+            queries,
+            samples: Samples::default(),
+            copies: Arc::default(),
+        }
+    }
+
+    /// The result of `work`, whose tasks run where queries do.
+    pub(crate) async fn within<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        std::future::poll_fn(|context| {
+            let _within = self.queries.enter();
+            work.as_mut().poll(context)
+        })
+        .await
+    }
+}

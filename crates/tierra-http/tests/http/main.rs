@@ -1,0 +1,9 @@
+//! What HTTP clients may rely on, byte by byte.
+
+mod attacks;
+mod client;
+mod ends;
+mod login;
+mod numbers;
+mod server;
+mod sql;
