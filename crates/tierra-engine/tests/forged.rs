@@ -85,7 +85,7 @@ fn the_seed_of_backup_is_restored() {
         .unwrap();
     let database = Database::open(&restored, &database::options()).unwrap();
     let rows = |name: &str| database.table(name).unwrap().snapshot().rows();
-    assert_eq!((rows("every"), rows("words")), (22, 3));
+    assert_eq!((rows("every"), rows("words")), (23, 3));
 }
 
 proptest! {
