@@ -44,7 +44,7 @@ const LAYERS: &[(&str, &[&[&str]])] = &[
             &["write"],
             &["scrub"],
             &["database"],
-            &["calibrate", "salvage"],
+            &["calibrate", "salvage", "backup"],
         ],
     ),
     (

@@ -40,7 +40,8 @@ pub fn scratch_dir() -> &'static Path {
     &DIR.1
 }
 
-fn options() -> DatabaseOptions {
+/// Little memory, and one thread.
+pub fn options() -> DatabaseOptions {
     DatabaseOptions {
         near_memory_bytes: Some(64 << 10),
         capacity_bytes: Some(1 << 20),
@@ -56,9 +57,16 @@ fn options() -> DatabaseOptions {
 pub fn open_and_use(pool: &[u8]) {
     let dir = scratch_dir();
     fs::write(dir.join("far.pool"), pool).expect("room for a small file");
-    let Ok(database) = Database::open(dir, &options()) else {
-        return;
-    };
+    if let Ok(database) = Database::open(dir, &options()) {
+        use_tables(database, dir);
+    }
+}
+
+/// Reads all tables of the database in `dir`, writes to them, and opens it again.
+///
+/// # Panics
+/// Where the invariant does not hold.
+pub fn use_tables(database: Arc<Database>, dir: &Path) {
     let mut kept = Vec::new();
     for name in database.tables().into_iter().take(TABLES_MAX) {
         let table = database.table(&name).expect("it was listed");

@@ -167,6 +167,85 @@ pub fn pool(bytes: &mut [u8]) {
     }
 }
 
+/// A backup: its frames, the runs that they make up, the manifest, the list of contents, the first and the last line ("Backup").
+pub fn backup(bytes: &mut [u8]) {
+    let _ = contents(bytes);
+    let Some(end) = bytes.len().checked_sub(LINE) else {
+        return;
+    };
+    for line in [0, end] {
+        let _ = put_crc(bytes, line, 60, line + 60);
+    }
+}
+
+fn contents(bytes: &mut [u8]) -> Option<()> {
+    let end = bytes.len().checked_sub(LINE)?;
+    let begin = u64_at(bytes, end + 8)?;
+    bytes.get(begin..end)?;
+    let _ = runs(bytes, begin);
+    let manifest_at = bytes[begin..end]
+        .windows(8)
+        .position(|at| at == b"TIERRAMF");
+    if let Some(at) = manifest_at {
+        manifest(&mut bytes[begin + at..end]);
+    }
+    put_crc(bytes, begin, end - begin, end + 48)
+}
+
+/// The frames of all runs, and the runs, as far as the list can be followed.
+fn runs(bytes: &mut [u8], begin: usize) -> Option<()> {
+    // When, and perhaps an older backup with its name.
+    let (mut at, mut frame_at) = (begin + 9, LINE);
+    if bytes.get(begin + 8) == Some(&1) {
+        at = at.checked_add(16 + 4 + u32_at(bytes, at + 16)?)?;
+    }
+    let accesses = u32_at(bytes, at)?;
+    at += 4;
+    for _ in 0..accesses.min(64) {
+        at = at.checked_add(4 + u32_at(bytes, at)?)?;
+    }
+    let extents = u32_at(bytes, at)?;
+    at += 4;
+    for _ in 0..extents {
+        (at, frame_at) = run(bytes, at + 9, frame_at)?;
+    }
+    let tables = u32_at(bytes, at)?;
+    at += 4;
+    for _ in 0..tables {
+        let batches = u32_at(bytes, at + 8)?;
+        at += 12;
+        for _ in 0..batches {
+            (at, frame_at) = run(bytes, at + 4, frame_at)?;
+        }
+    }
+    Some(())
+}
+
+/// A run at `at` of the list, whose frames begin at `frame_at`. Where the next of both begin.
+fn run(bytes: &mut [u8], at: usize, frame_at: usize) -> Option<(usize, usize)> {
+    let (len, frames) = (u64_at(bytes, at)?, u32_at(bytes, at + 12)?);
+    let (first, mut next) = (frame_at, frame_at);
+    for frame in 0..frames {
+        let entry = at + 16 + frame * 8;
+        let stored = u32_at(bytes, entry)?;
+        put_crc(bytes, next, stored, entry + 4)?;
+        next = next.checked_add(stored)?;
+    }
+    // Frames that are not compressed are the run itself.
+    if next - first == len {
+        content(bytes.get_mut(first..next)?);
+        let mut place = first;
+        for frame in 0..frames {
+            let entry = at + 16 + frame * 8;
+            let stored = u32_at(bytes, entry)?;
+            put_crc(bytes, place, stored, entry + 4)?;
+            place += stored;
+        }
+        put_crc(bytes, first, len, at + 8)?;
+    }
+    Some((at + 16 + frames * 8, next))
+}
+
 /// A slot names the checksum of its root's payload, which the root's header has.
 fn name_checksum(bytes: &mut [u8], slot: usize) -> Option<()> {
     let at = u64_at(bytes, slot + 8)?.checked_sub(LINE - 48)?;

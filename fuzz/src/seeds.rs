@@ -15,7 +15,7 @@ use tierra_engine::{
     Change, ColumnSpec, Database, DatabaseOptions, IndexKind, RowId, Table, TableSpec,
 };
 
-use crate::{database, image, queries};
+use crate::{backup, database, image, queries};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -41,7 +41,8 @@ pub fn write() -> Result<()> {
         .iter()
         .rposition(|byte| *byte != 0)
         .map_or(0, |last| last + 1);
-    save("tail_log", "rows", &[&[0], &log[..used]].concat())
+    save("tail_log", "rows", &[&[0], &log[..used]].concat())?;
+    save("backup", "tables", &backup::of_base()?)
 }
 
 /// The project's root: this file is compiled into packages at different depths.

@@ -48,6 +48,7 @@ extern crate self as tierra_engine;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
+mod backup;
 mod calibrate;
 mod calibration;
 mod cells;
@@ -70,6 +71,10 @@ mod tail;
 mod tiering;
 mod write;
 
+pub use backup::{
+    Backup, BackupOptions, BackupProgress, BackupSummary, Compression, ParseCompressionError,
+    RestoreOptions, Restored,
+};
 pub use calibrate::{CalibrateError, Effort, Measured, MeasuredMixes, ScratchError};
 pub use calibration::{
     Calibration, LevelProfile, LookupKind, Mix, MixRow, Operator, Situation, write_profile,
@@ -79,9 +84,9 @@ pub use database::copies::CopyInfo;
 pub use database::{Database, TierInfo};
 pub use deleted::row_ids::RowIds;
 pub use error::{
-    AppendError, ColumnsError, CommitError, DamageError, DuplicateKeyError, Error, InputError,
-    LoadError, LogError, LookupError, ManifestError, OpenError, ScanError, SpecError, StorageError,
-    TableError, TierError, UnavailableError,
+    AppendError, BackupError, ColumnsError, CommitError, DamageError, DuplicateKeyError, Error,
+    InputError, LoadError, LogError, LookupError, ManifestError, OpenError, ScanError, SpecError,
+    StorageError, TableError, TierError, UnavailableError,
 };
 pub use manifest::SEGMENT_ROWS;
 pub use manifest::row_id::RowId;

@@ -1,9 +1,12 @@
 //! A pool that somebody wrote to deceive, its checksums right: it opens or is refused, reading it
 //! ends with rows or an error, and what it accepts it keeps. No thread panics.
 //!
-//! The code and the seeds are those of the fuzz targets `database`, `manifest` and `tail_log`; here
+//! The code and the seeds are those of the fuzz targets `database`, `manifest`, `tail_log` and `backup`; here
 //! mutations are drawn at random. A failure prints the numbers that draw them again.
 
+#[path = "../../../fuzz/src/backup.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the fuzz targets")]
+mod backup;
 #[path = "../../../fuzz/src/database.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the fuzz targets")]
 mod database;
@@ -26,6 +29,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
+use tierra_engine::{Backup, Database, RestoreOptions};
 
 /// Panics so far, of whatever thread: the writer's would otherwise only be logged.
 static PANICS: AtomicU64 = AtomicU64::new(0);
@@ -68,6 +72,22 @@ fn write_seeds() {
     seeds::write().unwrap();
 }
 
+/// It pins the format: a backup of version 1 stays one.
+#[test]
+fn the_seed_of_backup_is_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, restored) = (dir.path().join("backup"), dir.path().join("restored"));
+    std::fs::write(&file, backup::base()).unwrap();
+    let how = RestoreOptions::default();
+    let backup = Backup::open(&file).unwrap();
+    backup
+        .restore(&restored, &database::options(), &how, |_| {})
+        .unwrap();
+    let database = Database::open(&restored, &database::options()).unwrap();
+    let rows = |name: &str| database.table(name).unwrap().snapshot().rows();
+    assert_eq!((rows("every"), rows("words")), (23, 3));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 700, ..ProptestConfig::default() })]
 
@@ -94,6 +114,33 @@ proptest! {
             seal::pool(&mut pool);
         }
         database::open_and_use(&pool);
+        prop_assert_eq!(PANICS.load(Ordering::SeqCst), before, "a thread panicked");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_forged_backup_is_refused_or_becomes_a_database(
+        in_contents in any::<bool>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<u8>()), 1..5),
+        sealed in prop::bool::weighted(0.9),
+    ) {
+        count_panics();
+        let before = PANICS.load(Ordering::SeqCst);
+        let mut bytes = backup::base().to_vec();
+        let end = bytes.len() - 64;
+        let contents = u64::from_le_bytes(bytes[end + 8..end + 16].try_into().expect("eight bytes"));
+        let from = if in_contents { contents as usize } else { 0 };
+        for (at, how, value) in changes {
+            let at = from + at.index(bytes.len() - from);
+            change(&mut bytes, at, how, value);
+        }
+        if sealed {
+            seal::backup(&mut bytes);
+        }
+        backup::restore_and_use(&bytes);
         prop_assert_eq!(PANICS.load(Ordering::SeqCst), before, "a thread panicked");
     }
 }

@@ -66,10 +66,14 @@ impl Database {
             .ok()
             .flatten()
             .unwrap_or(directory);
-        if directory.file().state == CreationState::Creating {
-            return Err(OpenError::Unfinished {
-                dir: dir.to_owned(),
-            });
+        match directory.file().state {
+            CreationState::Ready => {}
+            CreationState::Restoring => return Err(opening::restoring(dir)),
+            CreationState::Creating => {
+                return Err(OpenError::Unfinished {
+                    dir: dir.to_owned(),
+                });
+            }
         }
         let mut adopted = Adopted::default();
         if directory.file().former.is_none() {

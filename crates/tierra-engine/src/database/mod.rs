@@ -419,9 +419,17 @@ impl Database {
         tables.iter().flat_map(of_table).collect()
     }
 
-    #[cfg(test)]
     pub(crate) fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
+    }
+
+    pub(crate) fn storage(&self) -> &Arc<Storage> {
+        &self.storage
+    }
+
+    /// The channel to the writer.
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.requests
     }
 
     /// Bytes of near memory in dictionaries, chunk headers, key indexes and tails.

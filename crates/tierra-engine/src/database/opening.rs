@@ -36,6 +36,9 @@ impl Database {
             Some(directory) if directory.file().state == CreationState::Ready => {
                 return Err(exists());
             }
+            Some(directory) if directory.file().state == CreationState::Restoring => {
+                return Err(restoring(dir));
+            }
             // The creation may have reached its first manifest.
             Some(_) => match Self::open(dir, options) {
                 Err(OpenError::Unfinished { .. }) => {}
@@ -54,8 +57,10 @@ impl Database {
         let before = begun(dir, options)?;
         let mut file = DirectoryFile::new(DatabaseId::random());
         if let Some(before) = before {
-            if before.file().state == CreationState::Ready {
-                return Err(exists());
+            match before.file().state {
+                CreationState::Ready => return Err(exists()),
+                CreationState::Restoring => return Err(restoring(dir)),
+                CreationState::Creating => {}
             }
             file.sequence = before.file().sequence;
             for tier in &before.file().tiers {
@@ -136,6 +141,9 @@ impl Database {
         let lock = DirectoryLock::acquire_to_open(dir, options.read_only)?;
         // The directory may have changed before it was locked.
         let directory = found(dir, options)?;
+        if directory.file().state == CreationState::Restoring {
+            return Err(restoring(dir));
+        }
         let read_only = lock.read_only().is_some();
         if !read_only {
             directory.sync().map_err(io_error(dir))?;
@@ -186,8 +194,18 @@ impl Database {
     }
 }
 
+/// The error for a directory in which a restore was interrupted.
+pub(crate) fn restoring(dir: &Path) -> OpenError {
+    OpenError::Restoring {
+        dir: dir.to_owned(),
+    }
+}
+
 /// The directory file, if there is one with content.
-fn begun(dir: &Path, options: &DatabaseOptions) -> Result<Option<DatabaseDirectory>, OpenError> {
+pub(crate) fn begun(
+    dir: &Path,
+    options: &DatabaseOptions,
+) -> Result<Option<DatabaseDirectory>, OpenError> {
     match DatabaseDirectory::read(dir, options.recorder.as_ref()) {
         Err(OpenError::Missing { .. }) => Ok(None),
         read => read,

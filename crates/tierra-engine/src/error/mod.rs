@@ -3,6 +3,7 @@
 //! Invariant: an operation that returned an error changed nothing that is visible to others, unless the error says that the
 //! outcome is unknown ([`StorageError::Unknown`]).
 
+mod backup;
 mod input;
 mod log;
 mod open;
@@ -15,6 +16,7 @@ use tierra_column::{EncodeError, FilterError, FormatError, PostingsError};
 use tierra_memory::replication::ReplicationError;
 use tierra_memory::{CopyMethodError, PoolError, RegionError};
 
+pub use self::backup::BackupError;
 pub use self::input::InputError;
 pub use self::log::LogError;
 pub use self::open::OpenError;
@@ -48,6 +50,9 @@ pub enum Error {
     /// Finding rows by key and reading them.
     #[error(transparent)]
     Lookup(#[from] LookupError),
+    /// Writing, reading or restoring a backup.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
 }
 
 /// Stored bytes of a table that cannot be trusted.

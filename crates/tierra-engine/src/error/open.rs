@@ -120,6 +120,16 @@ pub enum OpenError {
         /// The database.
         dir: PathBuf,
     },
+    /// The database is being restored from a backup, or that was interrupted.
+    #[error(
+        "{0}: it is being restored from a backup, or that was interrupted and nothing of it counts: run `tierra restore FILE --db {0}` \
+         again, which begins anew, or remove the directory",
+        dir.display()
+    )]
+    Restoring {
+        /// The database.
+        dir: PathBuf,
+    },
     /// A pool outside of the directory belongs to another directory.
     #[error(
         "{}: its pool {} belongs to the database in {}{}",

@@ -21,7 +21,7 @@ pub(crate) mod row_id;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use codec::COUNTER_END;
+pub(crate) use codec::{COUNTER_END, Decoder, Encoder};
 pub use entries::SEGMENT_ROWS;
 pub(crate) use entries::{
     ChunkPlace, ColumnId, CopyEntry, DatabaseId, DeletedEntry, DictionaryEntry, DirectoryIdentity,

@@ -11,7 +11,7 @@ use crate::deleted::numbering::Numbering;
 use crate::deleted::row_ids::RowIds;
 use crate::error::{CommitError, StorageError, TableError, TierError};
 use crate::index::key::LoadedKeys;
-use crate::manifest::TableEntry;
+use crate::manifest::{Manifest, TableEntry};
 use crate::segment::Segment;
 use crate::spec::TableSpec;
 use crate::spec::replicas::Replicas;
@@ -91,6 +91,24 @@ pub(crate) struct TableExtents {
     pub(crate) extents: Vec<Arc<OwnedExtent>>,
 }
 
+/// All tables as of one commit, and what is stored of them. The space of what it names stays allocated as long as it lives.
+pub(crate) struct Pinned {
+    /// The newest manifest.
+    pub(crate) manifest: Manifest,
+    /// The number of the last commit, which may be in a log.
+    pub(crate) commit: u64,
+    /// In the manifest's order.
+    pub(crate) tables: Vec<PinnedTable>,
+}
+
+/// A table as of one commit.
+pub(crate) struct PinnedTable {
+    // Before the table, so that it drops first: the last reference to a dropped table then finds its space unused.
+    pub(crate) version: Arc<TableVersion>,
+    pub(crate) stored: TableExtents,
+    pub(crate) table: Arc<Table>,
+}
+
 /// A request to the writer. Each has one answer, unless the database closes first.
 pub(crate) enum Request {
     Create {
@@ -154,6 +172,10 @@ pub(crate) enum Request {
     /// Answered with all extents that the newest manifest names, and their tables.
     Extents {
         reply: SyncSender<Vec<TableExtents>>,
+    },
+    /// Answered with all tables as of the last commit.
+    Pin {
+        reply: SyncSender<Result<Pinned, StorageError>>,
     },
     /// Checks what only the writer writes, and repairs it if `repair` is set. Answered with the number of damaged copies.
     CheckOwn {

@@ -20,7 +20,7 @@ use tierra_column::{DistinctSketch, LogicalType};
 
 pub(crate) use log::LogEnd;
 pub(crate) use log::{Commit, TailLog};
-pub(crate) use payload::decode;
+pub(crate) use payload::{decode, encode};
 pub(crate) use record::{Participant, Record, read_payload};
 pub(crate) use replay::{LogRepair, Logged, Named, Replayed, later, repair, replay};
 

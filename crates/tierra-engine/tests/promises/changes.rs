@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tierra_engine::{
-    Change, CommitError, Database, DatabaseOptions, Pending, RowId, RowIds, ScrubOptions, Snapshot,
-    Table, salvage,
+    Backup, BackupOptions, Change, CommitError, Compression, Database, DatabaseOptions, Pending,
+    RestoreOptions, RowId, RowIds, ScrubOptions, Snapshot, Table, salvage,
 };
 
 use crate::changed::{Model, Random, batch, change, check, commit, ids, spec};
@@ -102,7 +102,7 @@ impl World {
         let updated = |keys: &[i64]| -> Vec<(i64, i64)> {
             keys.iter().map(|key| (*key, model[key] + 1)).collect()
         };
-        match random.below(24) {
+        match random.below(26) {
             0..3 => {
                 let count = 1 + random.below(40);
                 let rows = self.fresh(count);
@@ -196,6 +196,10 @@ impl World {
                 }
             }
             22 => self.transaction(random, name),
+            23 => {
+                drop(table);
+                self.go_on_in_a_backup(random, dir);
+            }
             _ if random.below(6) == 0 => {
                 let rows = self.database().truncate(&[table]).unwrap();
                 assert_eq!(rows, model.len() as u64);
@@ -203,6 +207,28 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// Goes on with the restored backup, in the place of the database.
+    fn go_on_in_a_backup(&mut self, random: &mut Random, dir: &Path) {
+        let file = dir.with_file_name("backup");
+        let options_of_backup = BackupOptions {
+            compression: [Compression::None, Compression::Zstd][random.below(2)],
+            ..BackupOptions::default()
+        };
+        let taken = self.database().backup(&file, &options_of_backup, |_| {});
+        let rows: usize = self.tables.values().map(Model::len).sum();
+        assert_eq!(taken.unwrap().rows, rows as u64);
+        self.close();
+        std::fs::remove_dir_all(dir).unwrap();
+        let backup = Backup::open(&file).unwrap();
+        backup
+            .restore(dir, &options(), &RestoreOptions::default(), |_| {})
+            .unwrap();
+        std::fs::remove_file(&file).unwrap();
+        self.database = Some(Database::open(dir, &options()).unwrap());
+        // The numbers of rows in tails are others.
+        self.gone.values_mut().for_each(|(ids, _)| ids.clear());
     }
 
     /// Several statements, which see what those before them did.

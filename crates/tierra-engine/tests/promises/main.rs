@@ -23,6 +23,10 @@ mod simulated;
 mod support;
 
 mod access;
+mod backup;
+mod backup_damage;
+mod backup_kill;
+mod backup_since;
 mod batches;
 mod changes;
 mod columns;

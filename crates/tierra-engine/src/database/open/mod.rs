@@ -32,7 +32,8 @@ use crate::storage::tier::Tier;
 use crate::storage::tiers::Tiers;
 use crate::write::writer::Published;
 
-use self::owners::{PAGE_BYTES, check_owner, owned_by};
+pub(crate) use self::owners::owned_by;
+use self::owners::{PAGE_BYTES, check_owner};
 use self::pools::Candidate;
 pub(crate) use self::pools::{FoundPool, find, identity_of_pool, is_there, is_unfinished, rebuild};
 pub(crate) use self::tables::read_tables;

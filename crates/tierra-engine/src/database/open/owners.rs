@@ -15,7 +15,8 @@ pub(super) fn owner_in(table: &TableEntry, id: ExtentId) -> Option<Owner> {
         .map(|(_, owner)| owner)
 }
 
-pub(super) fn owned_by(table: &TableEntry) -> impl Iterator<Item = (ExtentId, Owner)> {
+/// The extents that the table names, some of them several times, and their owners.
+pub(crate) fn owned_by(table: &TableEntry) -> impl Iterator<Item = (ExtentId, Owner)> {
     let segments = table.segments.iter().flat_map(|segment| &segment.extents);
     let logs = table.tail.logs.iter().map(|log| &log.extent);
     let pieces = table.dictionaries.iter().flatten();

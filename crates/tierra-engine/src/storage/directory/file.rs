@@ -5,7 +5,7 @@
 //! sequence 7                                             counts the versions of the file
 //! id 0123456789abcdef0123456789abcdef                    the database
 //! was fedcba9876543210fedcba9876543210                   only while an adoption is not finished
-//! state ready                                            or `creating`
+//! state ready                                            or `creating`, or `restoring`
 //! lineage 0123456789abcdef                               the newest mark, or `none`
 //! tier far 0123456789abcdef there in-place far.pool      name, pool's id, state, access, path
 //! tier b fedcba9876543210 adding auto /mnt/pmem/a pool
@@ -36,6 +36,8 @@ pub(super) const LEN_MAX: u64 = 1 << 19;
 pub(crate) enum CreationState {
     /// The creation has not finished: nothing was ever stored.
     Creating,
+    /// It is being restored from a backup, which has not finished: nothing else was ever stored.
+    Restoring,
     Ready,
 }
 
@@ -107,6 +109,7 @@ impl DirectoryFile {
         }
         let state = match self.state {
             CreationState::Creating => "creating",
+            CreationState::Restoring => "restoring",
             CreationState::Ready => "ready",
         };
         let _ = writeln!(head, "state {state}");
@@ -165,8 +168,13 @@ impl DirectoryFile {
         };
         let state = match lines.text("state ")? {
             "creating" => CreationState::Creating,
+            "restoring" => CreationState::Restoring,
             "ready" => CreationState::Ready,
-            other => return Err(lines.fault(format!("{other:?} is neither ready nor creating"))),
+            other => {
+                return Err(lines.fault(format!(
+                    "{other:?} is none of ready, creating and restoring"
+                )));
+            }
         };
         let lineage = match lines.text("lineage ")? {
             "none" => None,
@@ -371,6 +379,10 @@ mod tests {
                 sequence: u64::MAX,
                 ..some()
             },
+            DirectoryFile {
+                state: CreationState::Restoring,
+                ..some()
+            },
         ];
         for file in all {
             assert_eq!(DirectoryFile::parse(&file.encode()), Ok(file));
@@ -405,7 +417,7 @@ mod tests {
             ("sequence 7", "sequence 07", 2, "no number"),
             ("sequence 7", "sequence -7", 2, "no number"),
             ("id 0000", "id 00", 3, "32 digits"),
-            ("state ready", "state done", 4, "neither ready nor creating"),
+            ("state ready", "state done", 4, "none of ready, creating"),
             ("lineage 0", "lineage x", 5, "16 digits"),
             ("tier far ", "tier f/r ", 6, "cannot name a tier"),
             (

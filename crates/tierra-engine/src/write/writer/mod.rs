@@ -18,6 +18,7 @@ mod logs;
 mod losses;
 mod merge;
 mod near;
+mod pin;
 mod publish;
 mod published;
 mod replicas;
@@ -146,6 +147,9 @@ impl Writer {
                 }
                 Request::Extents { reply } => {
                     let _ = reply.send(self.extents());
+                }
+                Request::Pin { reply } => {
+                    let _ = reply.send(self.pinned());
                 }
                 Request::CheckOwn { repair, reply } => {
                     let _ = reply.send(match repair {

@@ -115,7 +115,10 @@ impl Writer {
         }
         let next = |file: &mut DirectoryFile| {
             file.lineage = manifest.lineage.last().copied();
-            file.state = CreationState::Ready;
+            // A restore says itself when it has finished.
+            if file.state == CreationState::Creating {
+                file.state = CreationState::Ready;
+            }
             file.tiers.retain(|tier| is_known(&tier.name));
             let adding = |tier: &TierState| *tier == TierState::Adding;
             for tier in &mut file.tiers {

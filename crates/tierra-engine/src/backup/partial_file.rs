@@ -1,0 +1,242 @@
+//! A file that gets its name when it is whole and durable.
+//!
+//! It grows as `NAME.partial`, which is locked meanwhile. What a killed process left under that name is written over.
+//!
+//! Invariant: nothing that was there before under `NAME` is replaced, no link is followed, and after an error nothing is left.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
+
+use crate::error::BackupError;
+
+/// After this many bytes the file is synced: what waits to be written must not grow so far that commits on the same disk wait for it.
+const SYNC_BYTES: u64 = 8 << 20;
+
+/// A file being written.
+#[derive(Debug)]
+pub(super) struct PartialFile {
+    file: File,
+    /// Under which name.
+    partial: PathBuf,
+    /// The name that it gets.
+    path: PathBuf,
+    /// Where the next byte goes.
+    at: u64,
+    not_synced_bytes: u64,
+    is_finished: bool,
+}
+
+impl PartialFile {
+    pub(super) fn create(path: &Path) -> Result<PartialFile, BackupError> {
+        // Errors name it even if the process changes its directory.
+        let path = std::path::absolute(path).map_err(BackupError::io("write", path))?;
+        let Some(name) = path.file_name().filter(|_| !ends_as_directory(&path)) else {
+            let source = io::ErrorKind::IsADirectory.into();
+            return Err(BackupError::io("write", &path)(source));
+        };
+        if fs::symlink_metadata(&path).is_ok() {
+            return Err(BackupError::Exists { path });
+        }
+        let mut partial = OsString::from(name);
+        partial.push(".partial");
+        let partial = path.with_file_name(partial);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
+        let file = options
+            .open(&partial)
+            .map_err(BackupError::io("write", &partial))?;
+        let failed = || BackupError::io("write", &partial);
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(BackupError::Busy { path: partial }),
+            Err(errno) => return Err(failed()(errno.into())),
+        }
+        // Its last writer may have given it its name, or removed it, before this lock.
+        let is_it = fs::symlink_metadata(&partial)
+            .ok()
+            .zip(file.metadata().ok());
+        let is_it = is_it.is_some_and(|(named, opened)| {
+            opened.is_file() && (named.dev(), named.ino()) == (opened.dev(), opened.ino())
+        });
+        if !is_it {
+            return Err(BackupError::Busy { path: partial });
+        }
+        file.set_len(0).map_err(failed())?;
+        Ok(PartialFile {
+            file,
+            partial,
+            path,
+            at: 0,
+            not_synced_bytes: 0,
+            is_finished: false,
+        })
+    }
+
+    /// The name that it will have.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the next byte goes.
+    pub(super) fn position(&self) -> u64 {
+        self.at
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), BackupError> {
+        self.try_write(bytes)
+            .map_err(BackupError::io("write", &self.partial))
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.at += bytes.len() as u64;
+        self.not_synced_bytes += bytes.len() as u64;
+        if self.not_synced_bytes >= SYNC_BYTES {
+            self.file.sync_data()?;
+            self.not_synced_bytes = 0;
+        }
+        Ok(())
+    }
+
+    /// Forgets what was written from there on.
+    pub(super) fn go_back(&mut self, to: u64) -> Result<(), BackupError> {
+        debug_assert!(to <= self.at);
+        let moved = self.file.seek(SeekFrom::Start(to)).map(drop);
+        moved.map_err(BackupError::io("write", &self.partial))?;
+        self.at = to;
+        Ok(())
+    }
+
+    /// Makes it durable, and gives it its name, durably.
+    pub(super) fn finish(mut self) -> Result<(), BackupError> {
+        let durable = self
+            .file
+            .set_len(self.at)
+            .and_then(|()| self.file.sync_all());
+        durable.map_err(BackupError::io("write", &self.partial))?;
+        self.rename()?;
+        self.is_finished = true;
+        let parent = self.path.parent().unwrap_or(Path::new("/"));
+        let synced = File::open(parent).and_then(|parent| parent.sync_all());
+        synced.map_err(BackupError::io("sync", parent))
+    }
+
+    fn rename(&self) -> Result<(), BackupError> {
+        use rustix::io::Errno;
+        let renamed = renameat_with(CWD, &self.partial, CWD, &self.path, RenameFlags::NOREPLACE);
+        let exists = || BackupError::Exists {
+            path: self.path.clone(),
+        };
+        match renamed {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) => Err(exists()),
+            // The file system cannot rename so.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+                if fs::symlink_metadata(&self.path).is_ok() =>
+            {
+                Err(exists())
+            }
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                fs::rename(&self.partial, &self.path)
+                    .map_err(BackupError::io("rename", &self.partial))
+            }
+            Err(errno) => Err(BackupError::io("rename", &self.partial)(errno.into())),
+        }
+    }
+}
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // The first error is reported.
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+fn ends_as_directory(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_has_its_name_when_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("b");
+        // A killed process left more than will be there.
+        fs::write(dir.path().join("b.partial"), [9; 100]).unwrap();
+        let mut file = PartialFile::create(&path).unwrap();
+        file.write(b"first, ").unwrap();
+        let at = file.position();
+        file.write(b"wrong and long").unwrap();
+        file.go_back(at).unwrap();
+        file.write(b"second").unwrap();
+        assert_eq!(names(dir.path()), ["b.partial"]);
+        let busy = PartialFile::create(&path).unwrap_err();
+        assert!(matches!(busy, BackupError::Busy { .. }), "{busy}");
+        file.finish().unwrap();
+        assert_eq!(names(dir.path()), ["b"]);
+        assert_eq!(fs::read(&path).unwrap(), b"first, second");
+        let exists = PartialFile::create(&path).unwrap_err();
+        assert!(matches!(exists, BackupError::Exists { .. }), "{exists}");
+    }
+
+    #[test]
+    fn an_unfinished_file_leaves_nothing_and_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("b");
+        let mut file = PartialFile::create(&path).unwrap();
+        file.write(b"half").unwrap();
+        drop(file);
+        assert_eq!(names(dir.path()), Vec::<String>::new());
+        let mut file = PartialFile::create(&path).unwrap();
+        file.write(b"whole").unwrap();
+        // Another made a file of that name meanwhile.
+        fs::write(&path, b"other").unwrap();
+        let exists = file.finish().unwrap_err();
+        assert!(matches!(exists, BackupError::Exists { .. }), "{exists}");
+        assert_eq!(names(dir.path()), ["b"]);
+        assert_eq!(fs::read(&path).unwrap(), b"other");
+    }
+
+    #[test]
+    fn a_full_disk_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("b");
+        let mut file = PartialFile::create(&path).unwrap();
+        file.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let full = file.write(&[1; 5000]).unwrap_err();
+        assert!(full.to_string().contains("No space left"), "{full}");
+        drop(file);
+        assert_eq!(names(dir.path()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn no_link_is_followed_and_no_directory_written() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("precious"), b"kept").unwrap();
+        let link = dir.path().join("b.partial");
+        std::os::unix::fs::symlink(dir.path().join("precious"), &link).unwrap();
+        assert!(PartialFile::create(&dir.path().join("b")).is_err());
+        assert_eq!(fs::read(dir.path().join("precious")).unwrap(), b"kept");
+        assert!(PartialFile::create(&dir.path().join("c/")).is_err());
+        assert!(PartialFile::create(dir.path()).is_err());
+    }
+}
