@@ -24,6 +24,7 @@ mod prepared;
 mod run;
 mod transaction;
 mod unsupported;
+mod uses;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

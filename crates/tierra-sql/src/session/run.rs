@@ -19,7 +19,8 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 
-use super::prepare::{Prepared, PreparedPlan, written_parameters};
+use super::prepare::{Prepared, PreparedPlan, WrittenParameters, written_parameters};
+use super::uses::Given;
 use super::{Session, fixed, missing, unsupported};
 use crate::activity::{TEXT_MOST, cancellable};
 use crate::error::{DefinitionError, PreparedError, SqlError};
@@ -242,11 +243,11 @@ impl Session {
         state: SessionState,
         plan: LogicalPlan,
         lists: &[Arc<List>],
-        written: usize,
+        written: WrittenParameters,
     ) -> Result<Outcome, SqlError> {
         match plan {
             LogicalPlan::Statement(LogicalStatement::Execute(execute)) => {
-                self.run_bound(execute, lists).await
+                self.run_bound(execute, Given::Written, lists).await
             }
             LogicalPlan::Statement(LogicalStatement::Prepare(prepare)) => {
                 let name = prepare.name.clone();
@@ -259,7 +260,7 @@ impl Session {
             LogicalPlan::Statement(statement) => self.run_setting(statement).await,
             LogicalPlan::Explain(mut explain) => {
                 if let Some(execute) = execute_in(&explain.plan) {
-                    let bound = self.bound(execute, lists).await?;
+                    let bound = self.bound(execute, Given::Written, lists).await?;
                     explain.stringified_plans =
                         vec![bound.to_stringified(PlanType::InitialLogicalPlan)];
                     explain.plan = Arc::new(bound);
@@ -272,7 +273,7 @@ impl Session {
                     if let Some(Prepared::Change(_)) = prepared.map(Prepared::planned) {
                         return Err(unsupported::EXPLAIN_ANALYZE.into());
                     }
-                    analyze.input = Arc::new(self.bound(execute, lists).await?);
+                    analyze.input = Arc::new(self.bound(execute, Given::Written, lists).await?);
                 }
                 if matches!(analyze.input.as_ref(), LogicalPlan::Dml(_)) {
                     // The rows would be committed at once.
@@ -297,7 +298,8 @@ impl Session {
             Some(Prepared::Change(prepared)) => Some(prepared),
             _ => None,
         };
-        let plan = self.bound(execute, lists).await?;
+        given: Given,
+        let plan = self.bound(execute, given, lists).await?;
         let state = self.state();
         if let Some(prepared) = change {
             return self.change(state, plan, &prepared.change).await;
@@ -309,12 +311,18 @@ impl Session {
     }
 
     /// The plan of a prepared statement with these arguments.
-    async fn bound(&self, execute: Execute, lists: &[Arc<List>]) -> Result<LogicalPlan, SqlError> {
+    async fn bound(
+        &self,
+        execute: Execute,
+        given: Given,
+        lists: &[Arc<List>],
+    ) -> Result<LogicalPlan, SqlError> {
         let plan = match self.prepared.get(&execute.name).map(Prepared::planned) {
             Some(Prepared::Plan(plan)) => plan,
             Some(Prepared::Change(prepared)) => {
                 let (state, lists) = (self.state(), lists.to_vec());
-                return apart(async move { prepared.plan.bind(execute, &lists, &state) }).await?;
+                return apart(async move { prepared.plan.bind(execute, given, &lists, &state) })
+                    .await?;
             }
             Some(Prepared::Point(_) | Prepared::Write(_, _)) => {
                 return Err(PreparedError::Point(execute.name).into());
@@ -322,7 +330,7 @@ impl Session {
             None => return Err(PreparedError::NotThere(execute.name).into()),
         };
         let (state, lists) = (self.state(), lists.to_vec());
-        apart(async move { plan.bind(execute, &lists, &state) }).await?
+        apart(async move { plan.bind(execute, given, &lists, &state) }).await?
     }
 
     /// Runs statements that change only the session.
