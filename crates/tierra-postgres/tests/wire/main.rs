@@ -4,6 +4,7 @@ mod attacks;
 mod client;
 mod copy;
 mod ends;
+mod files;
 mod login;
 mod prepared;
 mod server;

@@ -114,6 +114,7 @@ impl Session {
                 access,
                 if_not_exists,
             } => {
+                self.check_files()?;
                 blocking(move || match database.add_tier_with(&name, &pool, access) {
                     Err(TierError::Exists { .. }) if if_not_exists => Ok(()),
                     added => added,

@@ -65,6 +65,9 @@ pub struct SessionOptions {
     pub execution: Option<Scheduling>,
     /// Bytes that the session's queries may use together; by default half of the machine's memory.
     pub query_memory_bytes: Option<usize>,
+    /// Whether statements that name a file are refused, because whoever writes them is not whose files they are: reading one, COPY
+    /// to one, and CREATE TIER.
+    pub refuses_files: bool,
 }
 
 /// A connection to a database. Queries of one session may run at the same time.
@@ -78,6 +81,7 @@ pub struct Session {
     connection: Connection,
     tables: Arc<SessionTables>,
     planned: AtomicU64,
+    refuses_files: bool,
 }
 
 impl Session {
@@ -130,7 +134,11 @@ impl Session {
         context.register_catalog(CATALOG, Arc::new(catalog));
         Ok(Self {
             database,
-            context: files::add_to(context),
+            context: match options.refuses_files {
+                true => context,
+                false => files::add_to(context),
+            },
+            refuses_files: options.refuses_files,
             memory,
             beginning,
             prepared: Arc::default(),

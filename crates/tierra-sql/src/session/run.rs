@@ -57,7 +57,7 @@ impl Session {
         });
         let result = result.await.map_err(|error| {
             self.transactions.fail(&error);
-            missing::explain(error, &self.database.tables())
+            missing::explain(error, &self.database.tables(), self.refuses_files)
         });
         Outcome::tracked(
             tracked,
@@ -116,7 +116,10 @@ impl Session {
     async fn run_own(&self, compact: &Compact) -> Result<Option<Outcome>, SqlError> {
         let statement = match &compact.statement {
             Statement::Statement(statement) => statement,
-            Statement::CopyTo(copy) => return self.copy_csv(copy).await,
+            Statement::CopyTo(copy) => {
+                self.check_files()?;
+                return self.copy_csv(copy).await;
+            }
             _ => return Ok(None),
         };
         if let Some(outcome) = self.run_control(statement).await? {
@@ -341,6 +344,9 @@ impl Session {
                 "SET"
             }
             LogicalStatement::ResetVariable(reset) => {
+                if set.variable.starts_with(SPILLED) {
+                    self.check_files()?;
+                }
                 fixed::refuse(&reset.variable)?;
                 // DataFusion resets its own settings to its own defaults.
                 if let Some(key) = reset.variable.strip_prefix("tierra.") {
@@ -404,6 +410,7 @@ impl Session {
         let physical = physical(state, plan).await?;
         let stream = physical.spawned()?;
         let stream = Watched::new(stream, &self.memory, &self.database);
+        self.check_files_of(&plan)?;
         let pool: Arc<dyn MemoryPool> = Arc::clone(&self.memory) as _;
         Ok(Outcome::Rows(Rows::of_query(
             physical.plan,
@@ -423,6 +430,7 @@ impl Session {
         let physical = physical(state, plan).await?;
         let _writing = Writing::begin();
         let rows = written(&physical).await?;
+        self.check_files_of(&plan)?;
         Ok(Outcome::Done(Done {
             command,
             rows: Some(rows),
@@ -458,6 +466,8 @@ fn execute_in(plan: &LogicalPlan) -> Option<Execute> {
 /// Batches that a query computes ahead of its reader.
 const BATCHES_AHEAD: usize = 2;
 
+/// The setting for where queries spill to.
+const SPILLED: &str = "datafusion.runtime.temp_directory";
 /// The logical plan of a statement.
 pub(super) async fn planned(
     state: SessionState,

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use clap::Args;
+use tierra::sql::SessionOptions;
 use tierra_postgres::{Options, Server, Tls, Users};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -32,6 +33,9 @@ pub(crate) struct ServeArguments {
     /// The most connections at a time
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
+    /// Let statements name files and directories of this machine: FROM 'file', COPY TO 'file', CREATE TIER
+    #[arg(long)]
+    allow_files: bool,
     #[command(flatten)]
     open: OpenOptions,
 }
@@ -59,7 +63,10 @@ pub(crate) async fn run(arguments: &ServeArguments) -> Result<(), CommandError> 
         tls,
         requires_tls: arguments.require_tls,
         connections_most: arguments.max_connections.into(),
-        session: database.session_options().clone(),
+        session: SessionOptions {
+            refuses_files: !arguments.allow_files,
+            ..database.session_options().clone()
+        },
     };
     let server = Server::bind(Arc::clone(database.engine()), options)?;
     let address = server.address().map_err(CommandError::Signal)?;
