@@ -20,8 +20,8 @@ use std::time::SystemTime;
 use tierra_engine::Database;
 
 pub use self::running::Listed;
+pub(crate) use self::running::{Commit, TEXT_MOST, Tracked, cancellable};
 use self::running::{Running, Slow};
-pub(crate) use self::running::{TEXT_MOST, Tracked, cancellable};
 pub(crate) use self::tables::{TABLES, find};
 
 /// How many slow statements are remembered.
@@ -164,10 +164,11 @@ impl Connection {
         running.inspect(|running| running.cancel()).is_some()
     }
 
-    /// Cancels all running statements of this session.
+    /// Cancels all running statements of this session whose rows are not set aside.
     pub(crate) fn cancel_own(&self) {
         let running = self.activity.running();
         let own = running.iter().filter(|running| running.is_of(&self.client));
+        let own = own.filter(|running| !running.is_aside());
         own.for_each(|running| running.cancel());
     }
 }

@@ -234,12 +234,12 @@ impl Session {
     }
 
     /// Cancels a running statement of any session of the database, by its number in `tierra_queries`; `false` if there is none.
-    /// The statement ends with [`SqlError::Cancelled`]. One that writes has written nothing then, unless it was about to commit.
+    /// The statement ends with [`SqlError::Cancelled`], and has written nothing then. One that commits is not cancelled anymore.
     pub fn cancel(&self, statement: u64) -> bool {
         self.connection.cancel(statement)
     }
 
-    /// Cancels all running statements of this session.
+    /// Cancels all running statements of this session, except those whose rows are [set aside](Rows::set_aside).
     pub fn interrupt(&self) {
         self.connection.cancel_own();
     }
@@ -257,6 +257,11 @@ impl Session {
     /// Where the session is in a transaction.
     pub fn transaction(&self) -> TransactionState {
         self.transactions.state()
+    }
+
+    /// Whether the open transaction only reads; `false` outside of one.
+    pub fn is_read_only(&self) -> bool {
+        self.transactions.check_writable("").is_err()
     }
 
     /// Whether a statement outside a transaction commits by itself: `true` at first.

@@ -22,7 +22,7 @@ use futures::StreamExt;
 use super::prepare::{Prepared, PreparedPlan, WrittenParameters, written_parameters};
 use super::uses::Given;
 use super::{Session, fixed, missing, unsupported};
-use crate::activity::{TEXT_MOST, cancellable};
+use crate::activity::{Commit, TEXT_MOST, cancellable};
 use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::ignored_syntax::{self, FunctionKind};
 use crate::information_schema::describe;
@@ -228,6 +228,9 @@ impl Session {
         let view = self.transactions.view();
         let view = view.unwrap_or_else(|| Arc::new(View::new(&self.database)));
         state.config_mut().set_extension(view);
+        // Rows of an INSERT are written by another task.
+        let commit = Arc::new(Commit::of_statement());
+        state.config_mut().set_extension(commit);
         state
     }
 
@@ -240,7 +243,7 @@ impl Session {
         Ok(state)
     }
 
-    /// Runs a plan. `written` is the number of parameters of a statement to prepare.
+    /// Runs a plan. `written` are the parameters of a statement to prepare.
     async fn run_plan(
         &self,
         state: SessionState,
@@ -295,13 +298,13 @@ impl Session {
     pub(super) async fn run_bound(
         &self,
         execute: Execute,
+        given: Given,
         lists: &[Arc<List>],
     ) -> Result<Outcome, SqlError> {
         let change = match self.prepared.get(&execute.name).map(Prepared::planned) {
             Some(Prepared::Change(prepared)) => Some(prepared),
             _ => None,
         };
-        given: Given,
         let plan = self.bound(execute, given, lists).await?;
         let state = self.state();
         if let Some(prepared) = change {
@@ -341,12 +344,12 @@ impl Session {
         let command = match &mut statement {
             LogicalStatement::SetVariable(set) => {
                 fixed::refuse(&set.variable)?;
-                "SET"
-            }
-            LogicalStatement::ResetVariable(reset) => {
                 if set.variable.starts_with(SPILLED) {
                     self.check_files()?;
                 }
+                "SET"
+            }
+            LogicalStatement::ResetVariable(reset) => {
                 fixed::refuse(&reset.variable)?;
                 // DataFusion resets its own settings to its own defaults.
                 if let Some(key) = reset.variable.strip_prefix("tierra.") {
@@ -407,10 +410,10 @@ impl Session {
         state: SessionState,
         plan: LogicalPlan,
     ) -> Result<Outcome, SqlError> {
+        self.check_files_of(&plan)?;
         let physical = physical(state, plan).await?;
         let stream = physical.spawned()?;
         let stream = Watched::new(stream, &self.memory, &self.database);
-        self.check_files_of(&plan)?;
         let pool: Arc<dyn MemoryPool> = Arc::clone(&self.memory) as _;
         Ok(Outcome::Rows(Rows::of_query(
             physical.plan,
@@ -427,10 +430,10 @@ impl Session {
         plan: LogicalPlan,
         command: &'static str,
     ) -> Result<Outcome, SqlError> {
+        self.check_files_of(&plan)?;
         let physical = physical(state, plan).await?;
         let _writing = Writing::begin();
         let rows = written(&physical).await?;
-        self.check_files_of(&plan)?;
         Ok(Outcome::Done(Done {
             command,
             rows: Some(rows),
@@ -463,11 +466,11 @@ fn execute_in(plan: &LogicalPlan) -> Option<Execute> {
     }
 }
 
+/// The setting for where queries spill to.
+const SPILLED: &str = "datafusion.runtime.temp_directory";
 /// Batches that a query computes ahead of its reader.
 const BATCHES_AHEAD: usize = 2;
 
-/// The setting for where queries spill to.
-const SPILLED: &str = "datafusion.runtime.temp_directory";
 /// The logical plan of a statement.
 pub(super) async fn planned(
     state: SessionState,
