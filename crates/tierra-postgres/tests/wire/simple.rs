@@ -120,6 +120,8 @@ fn errors_have_codes() {
         ("RELEASE a", "25P01"),
         ("EXECUTE nosuch", "26000"),
         ("FETCH 1 FROM nosuch", "34000"),
+        ("COPY nosuch.items TO STDOUT", "42P01"),
+        ("COPY nosuch.items FROM STDIN", "42P01"),
     ] {
         assert_eq!(client.code(sql), code, "{sql}");
     }
