@@ -2,7 +2,9 @@
 
 mod attacks;
 mod client;
+mod compared;
 mod copy;
+mod cursors;
 mod ends;
 mod files;
 mod login;
