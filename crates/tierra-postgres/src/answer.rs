@@ -1,4 +1,4 @@
-//! What the server answers itself: settings, cursors, the edges of transactions, and COPY.
+//! What the server answers itself: settings, facts, the edges of transactions; cursors and COPY have files of their own.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use arrow::datatypes::{Field as ArrowField, Schema};
 use tierra_sql::{Outcome, Statement, TransactionState};
 
 use crate::connection::{Connection, Stop};
-use crate::copy::{CopyIn, CopyOut, CopyOutput, Loaded, Target, quoted};
 use crate::error::Fault;
 use crate::facts::Fact;
-use crate::own::{Fetch, Own};
-use crate::rows::put_row;
+use crate::own::Own;
+use crate::rows::{put_row, unsendable};
 use crate::settings::SERVER_VERSION;
-use crate::statement::{Cursor, Formats, Planned, Portal, State, Tag};
+use crate::statement::{Formats, Tag};
 use crate::values::column::Column;
 use crate::values::{Field, fields_of};
-use crate::wire::frame::Message;
-use crate::wire::messages::Put;
+
+/// The code of what SQL has and Tierra has not.
+const UNSUPPORTED: &str = "0A000";
 
 impl Connection {
     /// The columns of a statement of this kind.
@@ -26,18 +26,18 @@ impl Connection {
             Own::Show(name) => Ok(Some(fields_of(&self.shown(name)?.schema()))),
             Own::Facts(facts) => Ok(Some(fields_of(&self.facts(facts, false)?.schema()))),
             Own::Catalog(question) => Ok(Some(fields_of(&question.schema()))),
-            Own::Fetch(fetch) if !fetch.moves => Ok(self.cursor(&fetch.name)?.fields.clone()),
+            Own::Fetch(fetch) if !fetch.moves => self.fields_of_cursor(&fetch.name),
             _ => Ok(None),
         }
     }
 
-    /// Answers `own`, which is `statement`. Columns are told before rows if `describes`.
+    /// Answers `own`, which is `statement`. `told` are the columns that the client knows of; with `None` it is told of them first.
     pub(crate) async fn answer(
         &mut self,
         own: &Own,
         statement: &Statement,
         formats: &Formats,
-        describes: bool,
+        told: Option<&[Field]>,
     ) -> Result<(), Stop> {
         if !own.ends_transaction() {
             self.check_transaction()?;
@@ -45,13 +45,17 @@ impl Connection {
         match own {
             Own::Begin if self.session.transaction() == TransactionState::Open => {
                 self.warn("25001", "there is already a transaction in progress");
-                self.wire.output().complete("BEGIN");
+                self.complete("BEGIN");
             }
             Own::End(command) if self.session.transaction() == TransactionState::None => {
                 self.warn("25P01", "there is no transaction in progress");
-                self.wire.output().complete(command);
+                self.complete(command);
             }
-            Own::Begin | Own::End(_) => self.run_control(statement).await?,
+            Own::Begin => {
+                let tag = self.run_control(statement).await?;
+                self.complete(&tag);
+            }
+            Own::End(command) => self.end_with(command, statement).await?,
             Own::Set {
                 name,
                 values,
@@ -64,20 +68,16 @@ impl Connection {
                     let told = self.settings.set(name, values.as_deref(), *is_local)?;
                     self.tell(told.as_slice());
                 }
-                self.wire.output().complete("SET");
+                self.complete("SET");
             }
-            Own::Show(name) => {
-                let batch = self.shown(name)?;
-                self.put_batch(&batch, formats, describes, "SHOW")?;
-            }
-            Own::Facts(facts) => {
-                let batch = self.facts(facts, true)?;
-                self.put_batch(&batch, formats, describes, "SELECT 1")?;
-            }
-            Own::Catalog(question) => {
-                let batch = question.rows(self.session.database(), self.user())?;
-                let tag = Tag::Select.after(batch.num_rows() as u64);
-                self.put_batch(&batch, formats, describes, &tag)?;
+            Own::Show(_) | Own::Facts(_) | Own::Catalog(_) => {
+                if let Some(batch) = self.batch_of(own, true)? {
+                    let tag = match own {
+                        Own::Show(_) => Tag::Plain("SHOW"),
+                        _ => Tag::Select,
+                    };
+                    self.put_batch(&batch, formats, told.is_none(), tag).await?;
+                }
             }
             Own::Reset(name) => {
                 let told = match name {
@@ -85,7 +85,7 @@ impl Connection {
                     None => self.settings.reset_all(),
                 };
                 self.tell(&told);
-                self.wire.output().complete("RESET");
+                self.complete("RESET");
             }
             Own::Discard => {
                 if self.session.transaction() != TransactionState::None {
@@ -100,7 +100,7 @@ impl Connection {
                 let told = self.settings.reset_all();
                 self.tell(&told);
                 self.session.sql("DEALLOCATE ALL").await?;
-                self.wire.output().complete("DISCARD ALL");
+                self.complete("DISCARD ALL");
             }
             Own::Deallocate(name) => self.deallocate(name.as_deref(), statement).await?,
             Own::Declare {
@@ -108,45 +108,54 @@ impl Connection {
                 is_held,
                 query,
             } => {
-                let query = query.part(0..query.lexemes().len());
-                let planned = self.plan(query, &[]).await?;
+                let planned = self.plan_query(query, &[]).await?;
                 if !planned.parameters.is_empty() {
                     return Err(Fault::new("42P02", "there is no parameter $1").into());
                 }
-                self.declare(
-                    name,
-                    *is_held,
-                    Portal::new(Arc::new(planned), Vec::new(), Formats::TEXT),
-                )?;
+                self.declare(name, *is_held, Arc::new(planned), Vec::new())
+                    .await?;
             }
-            Own::Fetch(fetch) => self.fetch(fetch, formats, describes).await?,
-            Own::Close(None) => {
-                self.portals.clear();
-                self.wire.output().complete("CLOSE CURSOR ALL");
-            }
-            Own::Close(Some(name)) => {
-                self.cursor(name)?;
-                self.portals.remove(name);
-                self.wire.output().complete("CLOSE CURSOR");
-            }
+            Own::Fetch(fetch) => self.fetch(fetch, formats, told).await?,
+            Own::Close(name) => self.close(name.as_deref())?,
             Own::CopyOut(copy) => self.copy_out(copy).await?,
             Own::CopyIn(copy) => self.copy_in(copy).await?,
-            Own::Accepted(tag) => self.wire.output().complete(tag),
+            Own::Accepted(tag) => self.complete(tag),
         }
         Ok(())
     }
 
-    /// Begins or ends a transaction.
-    async fn run_control(&mut self, statement: &Statement) -> Result<(), Stop> {
-        let session = Arc::clone(&self.session);
-        let tag = match self.watched(session.run_statement(statement)).await? {
-            Outcome::Done(done) => Tag::of_done(&done),
-            Outcome::Rows(_) => {
-                return Err(Fault::new("XX000", "a transaction's edge has rows").into());
-            }
+    /// Ends the transaction. If that fails it is rolled back, unless SQL here does not have such an end.
+    async fn end_with(&mut self, command: &str, statement: &Statement) -> Result<(), Stop> {
+        let is_commit = command == "COMMIT" && self.session.transaction() == TransactionState::Open;
+        let kept = match is_commit {
+            true => self.keep_held().await,
+            false => Ok(()),
         };
-        self.wire.output().complete(&tag);
+        let ended = match kept {
+            Ok(()) => self.run_control(statement).await,
+            Err(stop) => Err(stop),
+        };
+        if let Err(Stop::Fault(fault)) = &ended
+            && fault.code != UNSUPPORTED
+            && self.session.transaction() != TransactionState::None
+        {
+            self.session.sql("ROLLBACK").await?;
+        }
+        if self.session.transaction() == TransactionState::None {
+            let is_committed = ended.as_deref().is_ok_and(|tag| tag == "COMMIT");
+            self.end_of_transaction(is_committed);
+        }
+        self.complete(&ended?);
         Ok(())
+    }
+
+    /// Begins or ends a transaction; returns the tag.
+    async fn run_control(&mut self, statement: &Statement) -> Result<String, Stop> {
+        let session = Arc::clone(&self.session);
+        match self.watched(session.run_statement(statement)).await? {
+            Outcome::Done(done) => Ok(Tag::of_done(&done)),
+            Outcome::Rows(_) => Err(Fault::new("XX000", "a transaction's edge has rows").into()),
+        }
     }
 
     async fn deallocate(&mut self, name: Option<&str>, statement: &Statement) -> Result<(), Stop> {
@@ -164,13 +173,29 @@ impl Connection {
                 "DEALLOCATE"
             }
         };
-        self.wire.output().complete(tag);
+        self.complete(tag);
         Ok(())
+    }
+
+    /// The rows of a statement that is answered here. No query is cancelled unless it `runs`.
+    pub(crate) fn batch_of(&self, own: &Own, runs: bool) -> Result<Option<RecordBatch>, Fault> {
+        match own {
+            Own::Show(name) => self.shown(name).map(Some),
+            Own::Facts(facts) => self.facts(facts, runs).map(Some),
+            Own::Catalog(question) => question
+                .rows(self.session.database(), self.user())
+                .map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// A setting as a row.
     fn shown(&self, name: &str) -> Result<RecordBatch, Fault> {
         let (name, value) = self.settings.show(name)?;
+        let value = match name {
+            "transaction_read_only" if self.session.is_read_only() => "on".to_owned(),
+            _ => value,
+        };
         row(vec![(
             name.to_owned(),
             Arc::new(StringArray::from(vec![value])),
@@ -200,187 +225,23 @@ impl Connection {
         row(values.collect::<Result<_, Fault>>()?)
     }
 
-    fn put_batch(
+    async fn put_batch(
         &mut self,
         batch: &RecordBatch,
         formats: &Formats,
         describes: bool,
-        tag: &str,
-    ) -> Result<(), Fault> {
+        tag: Tag,
+    ) -> Result<(), Stop> {
         if describes {
             self.put_fields(&fields_of(&batch.schema()), formats)?;
         }
-        let columns = Column::all(batch).map_err(|error| Fault::new("XX000", error.to_string()))?;
-        let output = self.wire.output();
+        let columns = Column::all(batch).map_err(unsendable)?;
         for row in 0..batch.num_rows() {
-            put_row(&columns, row, formats, output);
+            put_row(&columns, row, formats, self.wire.output());
+            self.send_if_full().await?;
         }
-        output.complete(tag);
+        self.complete(&tag.after(batch.num_rows() as u64));
         Ok(())
-    }
-
-    fn cursor(&self, name: &str) -> Result<&Planned, Fault> {
-        match self.portals.get(name) {
-            Some(portal) => Ok(&portal.planned),
-            None => Err(Fault::new(
-                "34000",
-                format!("cursor \"{name}\" does not exist"),
-            )),
-        }
-    }
-
-    /// Opens a cursor.
-    pub(crate) fn declare(
-        &mut self,
-        name: &str,
-        is_held: bool,
-        portal: Portal,
-    ) -> Result<(), Fault> {
-        if !is_held && self.session.transaction() == TransactionState::None {
-            return Err(Fault::new(
-                "25P01",
-                "DECLARE CURSOR can only be used in transaction blocks",
-            ));
-        }
-        if portal.planned.fields.is_none() {
-            return Err(Fault::new("42P11", "the cursor's statement has no rows"));
-        }
-        if self.portals.contains_key(name) {
-            return Err(Fault::new(
-                "42P03",
-                format!("cursor \"{name}\" already exists"),
-            ));
-        }
-        self.portals
-            .insert(name.to_owned(), Portal { is_held, ..portal });
-        self.wire.output().complete("DECLARE CURSOR");
-        Ok(())
-    }
-
-    async fn fetch(
-        &mut self,
-        fetch: &Fetch,
-        formats: &Formats,
-        describes: bool,
-    ) -> Result<(), Stop> {
-        let fields = self.cursor(&fetch.name)?.fields.clone().unwrap_or_default();
-        if describes && !fetch.moves {
-            self.put_fields(&fields, formats)?;
-        }
-        let Some(mut portal) = self.portals.remove(&fetch.name) else {
-            return Ok(());
-        };
-        portal.formats = formats.clone();
-        self.open(&mut portal).await?;
-        let passed = match &mut portal.state {
-            State::Rows(cursor) if fetch.moves => {
-                self.pass_rows(cursor, fetch.most, |_, _, _| {}).await?
-            }
-            State::Rows(cursor) => self.send_rows(cursor, &portal.formats, fetch.most).await?,
-            State::Ready | State::Done => 0,
-        };
-        self.portals.insert(fetch.name.clone(), portal);
-        let command = if fetch.moves { "MOVE" } else { "FETCH" };
-        self.wire
-            .output()
-            .complete(&Tag::Counted(command).after(passed));
-        Ok(())
-    }
-
-    async fn copy_out(&mut self, copy: &CopyOut) -> Result<(), Stop> {
-        let session = Arc::clone(&self.session);
-        let Outcome::Rows(rows) = self.watched(session.run_statement(&copy.query)).await? else {
-            return Err(Fault::new("42P11", "the statement of COPY has no rows").into());
-        };
-        let fields = fields_of(rows.schema());
-        let mut output = CopyOutput::new(copy.layout.clone());
-        self.wire
-            .output()
-            .copy_out(output.is_binary(), fields.len());
-        output.put_header(&fields, self.wire.output());
-        let mut cursor = Cursor::new(rows);
-        let put = |columns: &[Column], row: usize, wire: &mut bytes::BytesMut| {
-            output.put_row(columns, row, wire)
-        };
-        let rows = self.pass_rows(&mut cursor, None, put).await?;
-        output.put_end(self.wire.output());
-        self.wire
-            .output()
-            .complete(&Tag::Counted("COPY").after(rows));
-        Ok(())
-    }
-
-    async fn copy_in(&mut self, copy: &CopyIn) -> Result<(), Stop> {
-        let table = self.session.database().table(&copy.table);
-        let table = table
-            .ok_or_else(|| Fault::new("42P01", format!("table '{}' not found", copy.table)))?;
-        let in_transaction = self.session.transaction() != TransactionState::None;
-        // Cancelling and `tierra_queries` know of it while it lives.
-        let listed = self.session.list(&copy.text);
-        let mut target = Target::begin(&table, copy, in_transaction)?;
-        self.wire
-            .output()
-            .copy_in(copy.layout == crate::copy::Layout::Binary, target.columns());
-        self.wire.send().await?;
-        loop {
-            match self.next_of_copy(listed.cancelled()).await? {
-                Message::CopyData(data) => {
-                    if !self
-                        .watched_for(target.push(data), listed.cancelled())
-                        .await?
-                    {
-                        break;
-                    }
-                }
-                Message::CopyDone => break,
-                Message::CopyFail(why) => {
-                    return Err(
-                        Fault::new("57014", format!("COPY from stdin failed: {why}")).into(),
-                    );
-                }
-                // Some clients send them behind Execute.
-                Message::Flush | Message::Sync => {}
-                Message::Terminate => return Err(Stop::Gone),
-                _ => {
-                    return Err(
-                        Fault::protocol("unexpected message type during COPY from stdin").into(),
-                    );
-                }
-            }
-        }
-        let rows = match target.finish().await? {
-            Loaded::Rows(rows) => rows,
-            Loaded::Kept(schema, batches) => self.insert(&copy.table, schema, &batches).await?,
-        };
-        listed.add_rows(rows);
-        drop(listed);
-        self.wire
-            .output()
-            .complete(&Tag::Counted("COPY").after(rows));
-        Ok(())
-    }
-
-    /// Inserts rows in the open transaction.
-    async fn insert(
-        &mut self,
-        table: &str,
-        schema: arrow::datatypes::SchemaRef,
-        batches: &[RecordBatch],
-    ) -> Result<u64, Stop> {
-        let session = Arc::clone(&self.session);
-        let name = format!("copy of connection {}", self.key.process);
-        session.register(&name, schema, batches)?;
-        let sql = format!(
-            "INSERT INTO {} SELECT * FROM {}",
-            quoted(table),
-            quoted(&name)
-        );
-        let inserted = self.watched(session.sql(&sql)).await;
-        session.unregister(&name);
-        match inserted? {
-            Outcome::Done(done) => Ok(done.rows.unwrap_or(0)),
-            Outcome::Rows(_) => Ok(0),
-        }
     }
 }
 

@@ -1,16 +1,10 @@
 //! One client's connection: its messages, one after the other, in a session of its own.
-//!
-//! While a statement runs, the connection waits for three things at once: the statement, its time limit, and the client's end. So a
-//! client that was killed stops its query.
 
 use std::collections::HashMap;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tierra_sql::{Session, SqlError, TransactionState};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep};
 
 use crate::cancel::CancelKey;
 use crate::error::{Fault, Severity};
@@ -24,8 +18,6 @@ use crate::wire::{MESSAGE_MOST_BYTES, Wire, WireError};
 
 use pgwire::messages::startup::Authentication;
 
-/// The time between two attempts to stop a statement, which may be between two of its parts.
-const AGAIN: Duration = Duration::from_millis(50);
 /// The name of the statement and the portal that have none.
 pub(crate) const UNNAMED: &str = "";
 
@@ -81,8 +73,10 @@ pub(crate) struct Connection {
     pub(crate) key: CancelKey,
     user: String,
     /// When the running statement is to end.
-    deadline: Option<Instant>,
-    shared: Arc<Shared>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) shared: Arc<Shared>,
+    /// While a text's last statement is not committed: its tag, which is told then.
+    pub(crate) late_tag: Option<Option<String>>,
 }
 
 /// Serves a client who has logged in, until one of the two ends it.
@@ -106,7 +100,7 @@ pub(crate) async fn serve(client: Client, shared: Arc<Shared>) {
     let opened = Session::new(Arc::clone(&shared.database), &shared.options.session);
     let session = opened.map(Arc::new);
     let made = session.map_err(Fault::from).and_then(|session| {
-        let key = shared.cancels.register(&session);
+        let key = shared.cancels.register();
         let key = key.map_err(|error| Fault::new("58000", error.to_string()))?;
         Ok((session, key))
     });
@@ -130,6 +124,7 @@ pub(crate) async fn serve(client: Client, shared: Arc<Shared>) {
         user,
         deadline: None,
         shared: Arc::clone(&shared),
+        late_tag: None,
     };
     let end = match connection.begin(&settings).await {
         Ok(()) => connection.talk().await,
@@ -173,10 +168,11 @@ impl Connection {
 
     async fn begin_setting(&mut self, name: &str, value: &str) -> Result<(), Stop> {
         if name.contains('.') {
-            let name = name.replace(
-                |letter: char| !letter.is_ascii_alphanumeric() && !"._".contains(letter),
-                "",
-            );
+            let is_name = |letter: char| letter.is_ascii_alphanumeric() || "._".contains(letter);
+            if !name.chars().all(is_name) {
+                let message = format!("unrecognized configuration parameter \"{name}\"");
+                return Err(Fault::new("42704", message).into());
+            }
             let value = value.replace('\'', "''");
             self.session.sql(&format!("SET {name} = '{value}'")).await?;
             return Ok(());
@@ -206,32 +202,45 @@ impl Connection {
             }
             let message = match self.next_message(is_idle).await {
                 Ok(message) => message,
+                // Of a COPY that has failed, or behind an error.
+                Err(WireError::Wrong {
+                    kind: Some(kind), ..
+                }) if is_skipping || kind == b'f' => continue,
                 Err(WireError::Wrong {
                     fault,
                     kind: Some(kind),
                 }) => {
                     self.report(&fault);
-                    is_skipping = kind != b'Q';
-                    if !is_skipping {
+                    // What a Query or a function call is, is one message, and answered to its end.
+                    is_idle = matches!(kind, b'Q' | b'F');
+                    is_skipping = !is_idle;
+                    if is_idle {
                         self.ready();
+                    } else if let Err(error) = self.wire.send().await {
+                        return error.into();
                     }
                     continue;
                 }
                 Err(error) => return error.into(),
             };
-            let is_extended = !matches!(message, Message::Query(_));
-            is_idle = false;
-            let answered = match message {
+            match message {
                 Message::Terminate => return Stop::Gone,
-                Message::Sync => {
-                    is_skipping = false;
-                    self.ready();
-                    is_idle = true;
-                    continue;
-                }
+                Message::Sync => {}
                 // Of a COPY that has failed.
                 Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => continue,
                 _ if is_skipping => continue,
+                _ => {}
+            }
+            let is_query = matches!(message, Message::Query(_));
+            is_idle = false;
+            self.key.current.begin();
+            let answered = match message {
+                Message::Sync => {
+                    is_skipping = false;
+                    is_idle = true;
+                    self.ready();
+                    Ok(())
+                }
                 Message::Flush => self.wire.send().await.map_err(Stop::from),
                 Message::Password(_) => {
                     Err(Fault::protocol("a password that was not asked for").into())
@@ -243,25 +252,31 @@ impl Connection {
                 message => self.extended(message).await,
             };
             self.deadline = None;
+            self.key.current.end();
+            // A client that asks much before it reads must not fill the memory.
+            let answered = match answered {
+                Ok(()) => self.send_if_full().await,
+                failed => failed,
+            };
             match answered {
                 Ok(()) => {}
                 Err(Stop::Fault(fault)) if !fault.is_fatal() => {
                     self.report(&fault);
-                    is_skipping = is_extended;
+                    is_skipping = !is_query;
                     if let Err(error) = self.wire.send().await {
                         return error.into();
                     }
                 }
                 Err(end) => return end,
             }
-            if !is_extended {
+            if is_query {
                 self.ready();
                 is_idle = true;
             }
         }
     }
 
-    /// The next message. A client that waits is told when the server stops.
+    /// The next message. A client is told when the server stops, before its next statement or in place of what it has not sent.
     async fn next_message(&mut self, is_idle: bool) -> Result<Message, WireError> {
         let idle = self.settings.idle_timeout();
         let idle = idle.filter(|_| is_idle && self.session.transaction() != TransactionState::None);
@@ -269,13 +284,19 @@ impl Connection {
             fault: Fault::fatal(code, message),
             kind: None,
         };
-        let mut stopping = self.shared.stopping.clone();
+        let stopped = || {
+            end(
+                "57P01",
+                "terminating connection due to administrator command",
+            )
+        };
+        let (mut stopping, mut stopping_later) =
+            (self.shared.stopping.clone(), self.shared.stopping.clone());
         tokio::select! {
             biased;
-            _ = stopping.wait_for(|stop| *stop), if is_idle => {
-                Err(end("57P01", "terminating connection due to administrator command"))
-            }
+            _ = stopping.wait_for(|stop| *stop), if is_idle => Err(stopped()),
             message = self.wire.next(MESSAGE_MOST_BYTES) => message,
+            _ = stopping_later.wait_for(|stop| *stop) => Err(stopped()),
             () = sleep(idle.unwrap_or_default()), if idle.is_some() => {
                 Err(end("25P03", "terminating connection due to idle-in-transaction timeout"))
             }
@@ -296,11 +317,25 @@ impl Connection {
     fn ready(&mut self) {
         let state = self.session.transaction();
         if state == TransactionState::None {
-            self.portals.retain(|_, portal| portal.is_held);
-            let told = self.settings.end_transaction();
-            self.tell(&told);
+            self.end_of_transaction(false);
         }
         self.wire.output().ready(state);
+    }
+
+    /// Says that a statement is done.
+    pub(crate) fn complete(&mut self, tag: &str) {
+        match &mut self.late_tag {
+            Some(late) => *late = Some(tag.to_owned()),
+            None => self.wire.output().complete(tag),
+        }
+    }
+
+    /// Ends what lives no longer than a transaction, which `is_committed` or rolled back.
+    pub(crate) fn end_of_transaction(&mut self, is_committed: bool) {
+        self.portals
+            .retain(|_, portal| portal.is_held && (is_committed || !portal.is_new));
+        let told = self.settings.end_transaction();
+        self.tell(&told);
     }
 
     /// Tells the client of settings that changed.
@@ -310,93 +345,6 @@ impl Connection {
             if *name == "application_name" {
                 self.tell_application();
             }
-        }
-    }
-
-    /// Starts the time of a statement.
-    pub(crate) fn start_clock(&mut self) {
-        let most = self.settings.statement_timeout();
-        self.deadline = most.map(|most| Instant::now() + most);
-    }
-
-    /// The result of `work`, a part of a statement, which is stopped when its time is over or the client is gone.
-    pub(crate) async fn watched<T>(
-        &mut self,
-        work: impl Future<Output = Result<T, SqlError>>,
-    ) -> Result<T, Stop> {
-        let session = Arc::clone(&self.session);
-        let queries = self.shared.queries.clone();
-        let mut work = pin!(work);
-        // The tasks that it starts run where queries do.
-        let mut work = poll_fn(move |context| {
-            let _within = queries.enter();
-            work.as_mut().poll(context)
-        });
-        let (mut is_late, mut is_gone) = (false, false);
-        loop {
-            let deadline = self.deadline.filter(|_| !is_late);
-            tokio::select! {
-                biased;
-                done = &mut work => return match done {
-                    _ if is_gone => Err(Stop::Gone),
-                    Err(SqlError::Cancelled) => Err(cancelled(is_late).into()),
-                    done => Ok(done?),
-                },
-                () = self.wire.gone(), if !is_gone => {
-                    is_gone = true;
-                    session.interrupt();
-                }
-                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                    is_late = true;
-                    session.interrupt();
-                }
-                () = sleep(AGAIN), if is_late || is_gone => session.interrupt(),
-            }
-        }
-    }
-
-    /// The same for work that the session does not see, which `cancel` stops.
-    pub(crate) async fn watched_for<T>(
-        &mut self,
-        work: impl Future<Output = T>,
-        cancel: impl Future<Output = ()>,
-    ) -> Result<T, Stop> {
-        let deadline = self.deadline;
-        tokio::select! {
-            biased;
-            done = work => Ok(done),
-            () = cancel => Err(cancelled(false).into()),
-            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                Err(cancelled(true).into())
-            }
-        }
-    }
-
-    /// The next message of a COPY.
-    pub(crate) async fn next_of_copy(
-        &mut self,
-        cancel: impl Future<Output = ()>,
-    ) -> Result<Message, Stop> {
-        let deadline = self.deadline;
-        tokio::select! {
-            biased;
-            () = cancel => Err(cancelled(false).into()),
-            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                Err(cancelled(true).into())
-            }
-            message = self.wire.next(MESSAGE_MOST_BYTES) => Ok(message?),
-        }
-    }
-
-    /// Sends what waits if it is much. A client that does not read within the statement's time is given up: it would be in the middle
-    /// of a message.
-    pub(crate) async fn send_if_full(&mut self) -> Result<(), Stop> {
-        match self.deadline {
-            None => Ok(self.wire.send_if_full().await?),
-            Some(deadline) => match timeout_at(deadline, self.wire.send_if_full()).await {
-                Ok(sent) => Ok(sent?),
-                Err(_) => Err(Stop::Gone),
-            },
         }
     }
 
@@ -410,16 +358,6 @@ impl Connection {
             TransactionState::None | TransactionState::Open => Ok(()),
         }
     }
-}
-
-fn cancelled(is_late: bool) -> Fault {
-    Fault::new(
-        "57014",
-        match is_late {
-            true => "canceling statement due to statement timeout",
-            false => "canceling statement due to user request",
-        },
-    )
 }
 
 /// The settings in `options` of the startup message: `-c name=value` and `--name=value`.

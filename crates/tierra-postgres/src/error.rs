@@ -48,6 +48,9 @@ impl Fault {
     /// The code of what is against the protocol.
     pub(crate) const PROTOCOL: &str = "08P01";
 
+    /// The code of what was cancelled.
+    pub(crate) const CANCELLED: &str = "57014";
+
     /// The client does not keep to the protocol.
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
         Self::new(Self::PROTOCOL, message)

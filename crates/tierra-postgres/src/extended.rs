@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
-use arrow::array::Datum;
 use arrow::datatypes::DataType;
-use tierra_sql::{Outcome, Statement};
+use bytes::Bytes;
+use tierra_sql::Statement;
 
 use crate::connection::{Connection, Stop, UNNAMED};
 use crate::error::Fault;
 use crate::own::Own;
-use crate::statement::{Cursor, Formats, Parameter, Planned, Portal, State, Tag, Work};
+use crate::statement::{Formats, Parameter, Planned, Portal, State, Tag, Work};
 use crate::values::argument::Argument;
-use crate::values::{Field, Format, fields_of, oid, oid_of, type_of};
+use crate::values::{fields_of, oid, oid_of, type_of};
 use crate::wire::frame::{Bind, Message, Target};
 use crate::wire::messages::Put;
 
 /// The most statements, and the most portals, of a connection.
 const NAMES_MOST: usize = 1_000;
+/// The most bytes of their texts and arguments.
+const TEXTS_MOST_BYTES: usize = 256 << 20;
 
 impl Connection {
     /// Answers a message of this kind.
@@ -46,7 +48,11 @@ impl Connection {
             )
             .into());
         }
-        self.check_room(self.statements.len(), "prepared statements")?;
+        let replaced = self.statements.remove(&name);
+        if replaced.is_none() {
+            self.check_room(self.statements.len(), "prepared statements")?;
+        }
+        self.check_texts(text.len())?;
         let mut statements = tierra_sql::statements(text)?;
         let planned = match (statements.pop(), statements.len()) {
             (None, _) => Planned {
@@ -54,10 +60,14 @@ impl Connection {
                 parameters: Vec::new(),
                 fields: None,
                 tag: Tag::Select,
+                bytes: text.len(),
             },
             (Some(statement), 0) => {
                 self.start_clock();
-                self.plan(statement, types).await?
+                Planned {
+                    bytes: text.len(),
+                    ..self.plan(statement, types).await?
+                }
             }
             _ => {
                 return Err(Fault::syntax(
@@ -71,13 +81,29 @@ impl Connection {
         Ok(())
     }
 
-    fn check_room(&self, count: usize, what: &str) -> Result<(), Fault> {
-        match count < NAMES_MOST {
+    /// Fails if there are as many as there may be, besides the one without a name.
+    pub(crate) fn check_room(&self, count: usize, what: &str) -> Result<(), Fault> {
+        match count <= NAMES_MOST {
             true => Ok(()),
             false => Err(Fault::new(
                 "54000",
                 format!("there are {NAMES_MOST} {what}, the most of a connection"),
             )),
+        }
+    }
+
+    /// Fails if there is no room for so many bytes more.
+    fn check_texts(&self, more: usize) -> Result<(), Fault> {
+        let statements = self.statements.values().map(|planned| planned.bytes);
+        let portals = self.portals.values().map(|portal| portal.bytes);
+        let bytes = statements.chain(portals).fold(more, usize::saturating_add);
+        match bytes <= TEXTS_MOST_BYTES {
+            true => Ok(()),
+            false => Err(Fault::new(
+                "54000",
+                "the statements and arguments of a connection take at most 256 MiB",
+            )
+            .with_hint("DEALLOCATE and CLOSE those that are not needed")),
         }
     }
 
@@ -94,8 +120,7 @@ impl Connection {
                 is_held,
                 query,
             }) => {
-                let query = query.part(0..query.lexemes().len());
-                let query = self.plan_sql(query, types).await?;
+                let query = self.plan_query(&query, types).await?;
                 let parameters = query.parameters.iter().map(|parameter| Parameter {
                     oid: parameter.oid,
                     inferred: parameter.inferred.clone(),
@@ -104,6 +129,7 @@ impl Connection {
                     parameters: parameters.collect(),
                     fields: None,
                     tag: Tag::Plain("DECLARE CURSOR"),
+                    bytes: 0,
                     work: Work::Declare {
                         name,
                         is_held,
@@ -111,23 +137,42 @@ impl Connection {
                     },
                 })
             }
-            Some(own) => {
-                if !own.ends_transaction() {
-                    self.check_transaction()?;
-                }
-                Ok(Planned {
-                    parameters: Vec::new(),
-                    fields: self.fields_of_own(&own)?,
-                    tag: Tag::Select,
-                    work: Work::Own(own, statement),
-                })
-            }
+            Some(own) => self.plan_own(own, statement),
         }
+    }
+
+    /// Plans the query of a cursor.
+    pub(crate) async fn plan_query(
+        &mut self,
+        query: &Statement,
+        types: &[u32],
+    ) -> Result<Planned, Stop> {
+        let query = query.part(0..query.lexemes().len());
+        match Own::of(&query)? {
+            None => self.plan_sql(query, types).await,
+            Some(own @ (Own::Show(_) | Own::Facts(_) | Own::Catalog(_))) => {
+                self.plan_own(own, query)
+            }
+            Some(_) => Err(Fault::syntax("a cursor is for a query").into()),
+        }
+    }
+
+    fn plan_own(&mut self, own: Own, statement: Statement) -> Result<Planned, Stop> {
+        if !own.ends_transaction() {
+            self.check_transaction()?;
+        }
+        Ok(Planned {
+            parameters: Vec::new(),
+            fields: self.fields_of_own(&own)?,
+            tag: Tag::Select,
+            bytes: 0,
+            work: Work::Own(own, statement),
+        })
     }
 
     async fn plan_sql(&mut self, statement: Statement, types: &[u32]) -> Result<Planned, Stop> {
         let tag = Tag::of(&statement);
-        let declared: Vec<Option<DataType>> = types.iter().map(|oid| open_type(*oid)).collect();
+        let declared: Vec<Option<DataType>> = types.iter().map(|oid| type_of(*oid)).collect();
         let session = Arc::clone(&self.session);
         let prepared = self
             .watched(session.prepare_statement(statement, &declared))
@@ -144,6 +189,7 @@ impl Connection {
             parameters: parameters.collect(),
             fields: prepared.schema().map(|schema| fields_of(schema)),
             tag,
+            bytes: 0,
             work: Work::Sql(prepared),
         })
     }
@@ -156,7 +202,12 @@ impl Connection {
                 format!("cursor \"{}\" already exists", bind.portal),
             ));
         }
-        self.check_room(self.portals.len(), "open cursors")?;
+        let replaced = self.portals.remove(&bind.portal);
+        if replaced.is_none() {
+            self.check_room(self.portals.len(), "open cursors")?;
+        }
+        let bytes = bind.arguments.iter().flatten().map(Bytes::len).sum();
+        self.check_texts(bytes)?;
         let count = planned.parameters.len();
         if bind.arguments.len() != count {
             return Err(Fault::protocol(format!(
@@ -182,8 +233,11 @@ impl Connection {
             0 => Formats::TEXT,
             columns => Formats::of(&bind.result_formats, columns)?,
         };
-        self.portals
-            .insert(bind.portal, Portal::new(planned, arguments, formats));
+        let portal = Portal {
+            bytes,
+            ..Portal::new(planned, arguments, formats)
+        };
+        self.portals.insert(bind.portal, portal);
         self.wire.output().bind_complete();
         Ok(())
     }
@@ -224,6 +278,7 @@ impl Connection {
         self.start_clock();
         // While it runs no other message sees it, and after an error none will.
         let mut portal = self.portals.remove(&name).ok_or_else(|| no_portal(&name))?;
+        portal.bytes = 0;
         self.run_portal(&mut portal, (most > 0).then_some(most))
             .await?;
         self.portals.insert(name, portal);
@@ -236,7 +291,9 @@ impl Connection {
             Work::Empty => self.wire.output().empty_query(),
             Work::Own(own, statement) => {
                 once(portal)?;
-                self.answer(own, statement, &portal.formats, false).await?;
+                let told = planned.fields.as_deref().unwrap_or_default();
+                self.answer(own, statement, &portal.formats, Some(told))
+                    .await?;
             }
             Work::Declare {
                 name,
@@ -245,11 +302,8 @@ impl Connection {
             } => {
                 once(portal)?;
                 let arguments = std::mem::take(&mut portal.arguments);
-                self.declare(
-                    name,
-                    *is_held,
-                    Portal::new(Arc::clone(query), arguments, Formats::TEXT),
-                )?;
+                self.declare(name, *is_held, Arc::clone(query), arguments)
+                    .await?;
             }
             Work::Sql(_) => {
                 if let Some(tag) = self.open(portal).await? {
@@ -257,6 +311,9 @@ impl Connection {
                     return Ok(());
                 }
                 let State::Rows(cursor) = &mut portal.state else {
+                    if planned.fields.is_none() {
+                        return Err(done().into());
+                    }
                     // All rows were sent before.
                     self.wire.output().complete(&planned.tag.after(0));
                     return Ok(());
@@ -272,68 +329,6 @@ impl Connection {
         }
         Ok(())
     }
-
-    /// Runs the statement of a portal, if that was not done; returns its tag if it has no rows.
-    pub(crate) async fn open(&mut self, portal: &mut Portal) -> Result<Option<String>, Stop> {
-        let planned = Arc::clone(&portal.planned);
-        let Work::Sql(prepared) = &planned.work else {
-            return Err(Fault::new("34000", "the cursor has no rows").into());
-        };
-        if !matches!(portal.state, State::Ready) {
-            return Ok(None);
-        }
-        portal.state = State::Done;
-        let arguments = std::mem::take(&mut portal.arguments);
-        let session = Arc::clone(&self.session);
-        let run = {
-            let arguments: Vec<_> = arguments.iter().map(|one| one as &dyn Datum).collect();
-            prepared.run(&session, &arguments)
-        };
-        match self.watched(run).await? {
-            Outcome::Done(done) => Ok(Some(Tag::of_done(&done))),
-            Outcome::Rows(rows) => {
-                let found = fields_of(rows.schema());
-                portal.formats = agreed(planned.fields.as_deref(), &found, &portal.formats)?;
-                portal.state = State::Rows(Box::new(Cursor::new(rows)));
-                Ok(None)
-            }
-        }
-    }
-}
-
-/// The formats in which the columns `found` can be sent to a client who was told of the columns `told`. A column that was said to be
-/// text, because its type was not known, is sent as text.
-fn agreed(told: Option<&[Field]>, found: &[Field], formats: &Formats) -> Result<Formats, Fault> {
-    let changed = || {
-        Fault::new("0A000", "cached plan must not change result type")
-            .with_hint("prepare the statement again")
-    };
-    let told = told
-        .filter(|told| told.len() == found.len())
-        .ok_or_else(changed)?;
-    if told
-        .iter()
-        .zip(found)
-        .all(|(told, found)| told.oid == found.oid)
-    {
-        return Ok(formats.clone());
-    }
-    let each = told.iter().zip(found).enumerate();
-    let each = each.map(|(place, (told, found))| match told.oid {
-        told if told == found.oid => Ok(formats.at(place)),
-        oid::TEXT => Ok(Format::Text),
-        _ => Err(changed()),
-    });
-    each.collect::<Result<_, _>>().map(Formats::Each)
-}
-
-/// The type for a parameter whose type the statement leaves open.
-fn open_type(declared: u32) -> Option<DataType> {
-    match declared {
-        // Its digits are those of the value.
-        oid::NUMERIC => None,
-        declared => type_of(declared),
-    }
 }
 
 fn no_portal(name: &str) -> Fault {
@@ -343,30 +338,10 @@ fn no_portal(name: &str) -> Fault {
 fn once(portal: &mut Portal) -> Result<(), Fault> {
     match std::mem::replace(&mut portal.state, State::Done) {
         State::Ready => Ok(()),
-        _ => Err(Fault::new("55000", "the portal cannot be run anymore")),
+        _ => Err(done()),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_said_to_be_text_is_sent_as_text() {
-        let field = |oid| Field {
-            name: String::new(),
-            oid,
-            size: 0,
-            modifier: -1,
-        };
-        let binary = Formats::All(Format::Binary);
-        let told = [field(oid::TEXT), field(oid::INT4)];
-        let found = [field(oid::NUMERIC), field(oid::INT4)];
-        let expected = Formats::Each(vec![Format::Text, Format::Binary]);
-        assert_eq!(agreed(Some(&told), &found, &binary).unwrap(), expected);
-        assert_eq!(agreed(Some(&told), &told, &binary).unwrap(), binary);
-        let other = [field(oid::TEXT), field(oid::INT8)];
-        assert!(agreed(Some(&told), &other, &binary).is_err());
-        assert!(agreed(None, &found, &binary).is_err());
-    }
+fn done() -> Fault {
+    Fault::new("55000", "the portal cannot be run anymore")
 }

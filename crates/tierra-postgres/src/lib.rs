@@ -5,8 +5,9 @@
 //!   login.rs -- TLS, the password: nothing is executed for a client that fails here
 //!     connection.rs -- one task for each client: reads messages, runs statements in a session of its own
 //!       simple.rs, extended.rs -- the two ways to send statements
+//!       watch.rs -- what it waits for while a statement runs
 //!       answer.rs, own.rs, facts.rs, catalog/ -- statements that PostgreSQL has and SQL here has not
-//!       rows.rs, copy/ -- rows out and in, a part at a time
+//!       cursor.rs, rows.rs, copy/ -- rows out and in, a part at a time
 //!         values/ -- each value as text or binary
 //!           wire/ -- bytes: frames in, messages out
 //! ```
@@ -19,11 +20,13 @@ mod cancel;
 mod catalog;
 mod connection;
 mod copy;
+mod cursor;
 mod error;
 mod extended;
 mod facts;
 mod login;
 mod own;
+mod random;
 mod rows;
 mod server;
 mod settings;
@@ -33,6 +36,7 @@ mod statement;
 mod tls;
 mod users;
 mod values;
+mod watch;
 mod wire;
 mod words;
 

@@ -1,7 +1,6 @@
 //! Rows on their way to the client.
 
 use bytes::{BufMut, BytesMut};
-use futures::StreamExt;
 use tierra_sql::SqlError;
 
 use crate::connection::{Connection, Stop};
@@ -17,15 +16,7 @@ const COLUMNS_MOST: usize = i16::MAX as usize;
 impl Connection {
     /// Tells the client which columns follow.
     pub(crate) fn put_fields(&mut self, fields: &[Field], formats: &Formats) -> Result<(), Fault> {
-        if fields.len() > COLUMNS_MOST {
-            return Err(Fault::new(
-                "54011",
-                format!(
-                    "a row has {} columns; the most is {COLUMNS_MOST}",
-                    fields.len()
-                ),
-            ));
-        }
+        check_columns(fields.len())?;
         self.wire.output().rows(fields, |place| formats.at(place));
         Ok(())
     }
@@ -51,33 +42,30 @@ impl Connection {
         mut put: impl FnMut(&[Column], usize, &mut BytesMut),
     ) -> Result<u64, Stop> {
         let mut passed = 0;
+        cursor.set_aside(false);
         loop {
-            while cursor.next < cursor.len {
-                if most == Some(passed) {
-                    return Ok(passed);
-                }
+            while cursor.next < cursor.len && most != Some(passed) {
                 put(&cursor.columns, cursor.next, self.wire.output());
                 cursor.next += 1;
                 passed += 1;
                 self.send_if_full().await?;
             }
-            if most == Some(passed) || cursor.has_ended {
+            if most == Some(passed) || !self.next_batch(cursor).await? {
+                cursor.set_aside(true);
                 return Ok(passed);
             }
-            cursor.columns = Vec::new();
-            let next = async { cursor.rows.next().await.transpose() };
-            match self.watched(next).await {
-                Ok(Some(batch)) => {
-                    cursor.columns = Column::all(&batch).map_err(unsendable)?;
-                    (cursor.next, cursor.len) = (0, batch.num_rows());
-                }
-                Ok(None) => cursor.has_ended = true,
-                Err(stop) => {
-                    cursor.has_ended = true;
-                    return Err(stop);
-                }
-            }
         }
+    }
+}
+
+/// Fails if a row has too many columns for the wire.
+pub(crate) fn check_columns(columns: usize) -> Result<(), Fault> {
+    match columns <= COLUMNS_MOST {
+        true => Ok(()),
+        false => Err(Fault::new(
+            "54011",
+            format!("a row has {columns} columns; the most is {COLUMNS_MOST}"),
+        )),
     }
 }
 
@@ -91,6 +79,6 @@ pub(crate) fn put_row(columns: &[Column], row: usize, formats: &Formats, output:
     });
 }
 
-fn unsendable(error: arrow::error::ArrowError) -> Stop {
+pub(crate) fn unsendable(error: arrow::error::ArrowError) -> Stop {
     SqlError::Engine(Box::new(error)).into()
 }

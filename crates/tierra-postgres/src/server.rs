@@ -5,16 +5,18 @@ use std::net::{IpAddr, SocketAddr, TcpListener as Listener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tierra_engine::Database;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle as Runtime};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
 use crate::connection::serve;
 use crate::login::login;
 use crate::shared::{Options, Shared};
+use crate::wire::FAREWELL;
 
 /// How long a client may take to log in.
 const LOGIN: Duration = Duration::from_secs(60);
@@ -22,8 +24,11 @@ const LOGIN: Duration = Duration::from_secs(60);
 const LOGINS_MORE: usize = 64;
 /// How long statements may go on once the server is to stop.
 const FINISH: Duration = Duration::from_secs(60);
-/// How long connections have to say why they end.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a client is not heard of before it is asked whether it is there, and how often and how many times it is asked: one whose
+/// machine is gone leaves after two minutes, with its transaction.
+const SILENCE: Duration = Duration::from_secs(60);
+const ASKED_EACH: Duration = Duration::from_secs(10);
+const ASKED_TIMES: u32 = 6;
 /// After an error of accepting, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -149,7 +154,10 @@ impl Server {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 _ = stopping.wait_for(|stop| *stop) => break,
-                Some(_) = connections.join_next() => continue,
+                Some(ended) = connections.join_next() => {
+                    note(ended);
+                    continue;
+                }
             };
             match accepted {
                 Ok((socket, _)) => {
@@ -170,7 +178,11 @@ impl Server {
             }
         }
         drop(listener);
-        let all = async { while connections.join_next().await.is_some() {} };
+        let all = async {
+            while let Some(ended) = connections.join_next().await {
+                note(ended);
+            }
+        };
         tokio::pin!(all);
         if timeout(FINISH, &mut all).await.is_err() {
             shared.cancels.cancel_all();
@@ -181,10 +193,24 @@ impl Server {
     }
 }
 
+/// Tells the log of a connection that ended because of a defect.
+fn note(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a connection ended because of a defect");
+    }
+}
+
 async fn handle(socket: TcpStream, shared: Arc<Shared>) {
     // Rows are sent in large parts, and answers must not wait for the next ones.
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "a socket that is not TCP's");
+    }
+    let silence = TcpKeepalive::new()
+        .with_time(SILENCE)
+        .with_interval(ASKED_EACH)
+        .with_retries(ASKED_TIMES);
+    if let Err(error) = SockRef::from(&socket).set_tcp_keepalive(&silence) {
+        tracing::warn!(%error, "a client that vanishes will not be noticed");
     }
     let mut stopping = shared.stopping.clone();
     let client = tokio::select! {

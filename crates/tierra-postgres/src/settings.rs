@@ -40,7 +40,7 @@ const KNOWN: &[Known] = &[
         "client_encoding",
         "UTF8",
         true,
-        Values::OneOf(&["utf8", "utf-8", "unicode"]),
+        Values::OneOf(&["utf8", "utf-8", "unicode", "sql_ascii"]),
     ),
     Known(
         "client_min_messages",
@@ -217,8 +217,10 @@ impl Settings {
             Some(value) => self.values.insert(known.0, value),
             None => self.values.remove(known.0),
         };
-        if is_local {
-            self.before.push((known.0, before));
+        match is_local {
+            true => self.before.push((known.0, before)),
+            // It stays when the transaction ends.
+            false => self.before.retain(|(name, _)| *name != known.0),
         }
         Ok(known
             .2
@@ -302,6 +304,8 @@ fn checked(known: &Known, values: &[String]) -> Result<String, Fault> {
         )),
         Values::Any => Ok(value),
         Values::OneOf(all) if all.contains(&lower.as_str()) => Ok(match *name {
+            // Texts are sent as they are, which is what it means.
+            "client_encoding" if lower == "sql_ascii" => "SQL_ASCII".to_owned(),
             "client_encoding" => "UTF8".to_owned(),
             "timezone" => "UTC".to_owned(),
             _ => value,
@@ -387,6 +391,8 @@ mod tests {
             assert!(set(&mut settings, name, value).is_ok(), "{name}");
         }
         assert_eq!(settings.show("client_encoding").unwrap().1, "UTF8");
+        set(&mut settings, "client_encoding", "SQL_ASCII").unwrap();
+        assert_eq!(settings.show("client_encoding").unwrap().1, "SQL_ASCII");
     }
 
     #[test]
@@ -405,6 +411,12 @@ mod tests {
             [("application_name", String::new())]
         );
         assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(2)));
+        settings
+            .set("statement_timeout", Some(&["3".into()]), true)
+            .unwrap();
+        set(&mut settings, "statement_timeout", "7").unwrap();
+        settings.end_transaction();
+        assert_eq!(settings.statement_timeout(), Some(Duration::from_millis(7)));
         settings.set("statement_timeout", None, false).unwrap();
         assert_eq!(settings.statement_timeout(), None);
         settings.begin("application_name", "psql").unwrap();

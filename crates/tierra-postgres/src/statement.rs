@@ -1,7 +1,9 @@
 //! Statements that were parsed, and portals: statements with their arguments, and the rows that are left.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use tierra_sql::{Done, Lexeme, Prepared, Rows, Statement};
 
@@ -9,7 +11,7 @@ use crate::error::Fault;
 use crate::own::Own;
 use crate::values::argument::Argument;
 use crate::values::column::Column;
-use crate::values::{Field, Format};
+use crate::values::{Field, Format, fields_of};
 
 /// A parsed statement.
 pub(crate) struct Planned {
@@ -19,6 +21,8 @@ pub(crate) struct Planned {
     pub(crate) fields: Option<Vec<Field>>,
     /// The first word of the tag of its rows.
     pub(crate) tag: Tag,
+    /// Those of its text.
+    pub(crate) bytes: usize,
 }
 
 /// What there is to do.
@@ -134,6 +138,10 @@ pub(crate) struct Portal {
     pub(crate) state: State,
     /// Whether it outlives its transaction.
     pub(crate) is_held: bool,
+    /// Whether the open transaction has declared it.
+    pub(crate) is_new: bool,
+    /// Those of its arguments.
+    pub(crate) bytes: usize,
 }
 
 /// How far a portal is.
@@ -151,29 +159,61 @@ impl Portal {
             formats,
             state: State::Ready,
             is_held: false,
+            is_new: false,
+            bytes: 0,
         }
     }
 }
 
 /// Rows that are being sent.
 pub(crate) struct Cursor {
-    pub(crate) rows: Rows,
+    /// Batches that come before those of `rows`.
+    pub(crate) ready: VecDeque<RecordBatch>,
+    /// The rows of a query that has not ended.
+    pub(crate) rows: Option<Rows>,
+    pub(crate) fields: Vec<Field>,
     /// The batch that is being sent, and the next of its rows.
     pub(crate) columns: Vec<Column>,
     pub(crate) next: usize,
     pub(crate) len: usize,
-    pub(crate) has_ended: bool,
 }
 
 impl Cursor {
+    /// The rows of a query.
     pub(crate) fn new(rows: Rows) -> Self {
         Self {
-            rows,
+            fields: fields_of(rows.schema()),
+            ready: VecDeque::new(),
+            rows: Some(rows),
             columns: Vec::new(),
             next: 0,
             len: 0,
-            has_ended: false,
         }
+    }
+
+    /// Rows that are there.
+    pub(crate) fn of_batch(batch: RecordBatch) -> Self {
+        Self {
+            fields: fields_of(&batch.schema()),
+            ready: VecDeque::from([batch]),
+            rows: None,
+            columns: Vec::new(),
+            next: 0,
+            len: 0,
+        }
+    }
+
+    /// Says whether the client does something else than read. Then cancelling is not about this query.
+    pub(crate) fn set_aside(&self, is_aside: bool) {
+        if let Some(rows) = &self.rows {
+            rows.set_aside(is_aside);
+        }
+    }
+
+    /// Bytes of the rows that are there.
+    pub(crate) fn ready_bytes(&self) -> usize {
+        let batches = self.ready.iter();
+        batches.map(RecordBatch::get_array_memory_size).sum()
     }
 }
 

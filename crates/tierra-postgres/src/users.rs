@@ -13,6 +13,8 @@ use base64::engine::general_purpose::STANDARD;
 use pgwire::api::auth::sasl::scram::{SCRAM_ITERATIONS, ScramSecret, gen_salted_password};
 use toml::de::{DeTable, DeValue};
 
+use crate::random::random;
+
 /// Bytes of a salt, as in PostgreSQL.
 const SALT_BYTES: usize = 16;
 /// Bytes of a key: those of SHA-256.
@@ -221,13 +223,6 @@ pub fn verifier(password: &str) -> io::Result<String> {
         STANDARD.encode(stored_key),
         STANDARD.encode(server_key)
     ))
-}
-
-/// Bytes that cannot be guessed.
-pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -152,6 +152,14 @@ impl Rows {
         })
     }
 
+    /// Says whether the reader does something else until it asks for more rows. Meanwhile
+    /// [`Session::interrupt`](crate::Session::interrupt) is not about this statement.
+    pub fn set_aside(&self, is_aside: bool) {
+        if let Some(tracked) = &self.tracked {
+            tracked.set_aside(is_aside);
+        }
+    }
+
     /// The work of the query's scans so far. It is complete once the rows have ended.
     pub fn work(&self) -> Work {
         self.plan.as_ref().map(PlanWork::so_far).unwrap_or_default()

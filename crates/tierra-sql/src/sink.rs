@@ -15,6 +15,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use futures::StreamExt;
 use tierra_engine::Table;
 
+use crate::activity::Commit;
 use crate::types::conform;
 
 /// From this many rows, an INSERT builds segments instead of filling the tail.
@@ -64,22 +65,28 @@ impl DataSink for TableSink {
     async fn write_all(
         &self,
         rows: SendableRecordBatchStream,
-        _context: &Arc<TaskContext>,
+        context: &Arc<TaskContext>,
     ) -> Result<u64> {
-        self.write_converted(rows).await
+        let commit = context.session_config().get_extension::<Commit>();
+        self.write_converted(rows, &commit.unwrap_or_default())
+            .await
     }
 }
 
 impl TableSink {
     /// Writes rows whose columns have the table's order, converted to its types if necessary.
-    pub(crate) async fn write_converted(&self, mut rows: SendableRecordBatchStream) -> Result<u64> {
+    pub(crate) async fn write_converted(
+        &self,
+        mut rows: SendableRecordBatchStream,
+        commit: &Commit,
+    ) -> Result<u64> {
         let mut pending = Vec::new();
         let (mut pending_rows, mut pending_bytes) = (0, 0);
         while pending_rows < TAIL_APPEND_ROWS && pending_bytes < PENDING_MOST_BYTES {
             let Some(batch) = rows.next().await else {
                 let table = Arc::clone(&self.table);
                 heed_cancellation().await;
-                return blocking(move || table.append(&pending)).await;
+                return committing(commit, move || table.append(&pending)).await;
             };
             let batch = self.own(batch?)?;
             pending_rows += batch.num_rows();
@@ -100,7 +107,7 @@ impl TableSink {
                 Some(batch) => push = vec![self.own(batch?)?],
                 None => {
                     heed_cancellation().await;
-                    return blocking(move || loader.finish())
+                    return committing(commit, move || loader.finish())
                         .await
                         .map(|report| report.rows);
                 }
@@ -125,6 +132,21 @@ impl TableSink {
 /// when the task yields. Rows of a statement reported as cancelled must not appear later.
 async fn heed_cancellation() {
     tokio::task::yield_now().await;
+}
+
+/// Runs the engine work that makes a statement's changes, unless the statement was cancelled.
+pub(crate) async fn committing<T, E>(
+    commit: &Commit,
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T>
+where
+    T: Send + 'static,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    commit
+        .begin()
+        .map_err(|cancelled| DataFusionError::External(Box::new(cancelled)))?;
+    blocking(work).await
 }
 
 /// Runs engine work that blocks on a thread for blocking work, not on the runtime's workers.

@@ -43,13 +43,11 @@ pub(super) enum Condition {
 /// Tables of the catalog in which Tierra would have no rows.
 const EMPTY: &[&str] = &[
     "pg_attrdef",
-    "pg_constraint",
     "pg_enum",
     "pg_event_trigger",
     "pg_extension",
     "pg_foreign_server",
     "pg_foreign_table",
-    "pg_index",
     "pg_inherits",
     "pg_policy",
     "pg_proc",
@@ -61,6 +59,34 @@ const EMPTY: &[&str] = &[
     "pg_statistic_ext",
     "pg_subscription",
     "pg_trigger",
+];
+
+/// Constraints that no table has: psql asks for each kind of them alone. Primary keys are constraints, too.
+const NO_CONSTRAINTS: &[&str] = &["contype='c'", "contype='f'", "contype='n'"];
+/// Functions that make one row of many, or of none.
+const AGGREGATES: &[&str] = &[
+    "array_agg",
+    "avg",
+    "bool_and",
+    "bool_or",
+    "count",
+    "every",
+    "json_agg",
+    "jsonb_agg",
+    "max",
+    "min",
+    "string_agg",
+    "sum",
+];
+/// What rows come sorted by.
+const SORTED: &[&str] = &[
+    "n.nspname",
+    "c.relname",
+    "a.attnum",
+    "d.datname",
+    "r.rolname",
+    "i.indisprimarydesc",
+    "c2.relname",
 ];
 
 /// Conditions that hold for everything that there is.
@@ -120,24 +146,22 @@ impl Question {
             .into_iter()
             .map(column)
             .collect::<Option<_>>()?;
-        let is_sum = |what: &str| {
-            ["count(", "sum(", "max(", "min("]
-                .iter()
-                .any(|start| what.starts_with(start))
-        };
-        if columns.iter().any(|(_, what)| is_sum(what)) {
+        if columns.iter().any(|(_, what)| is_aggregate(what)) {
             return None;
         }
-        let subject = subject(from, &columns)?;
+        let all = split(conditions, |lexeme| lexeme.is("and"));
+        let all: Vec<_> = all.into_iter().filter(|part| !part.is_empty()).collect();
+        let subject = subject(from, &columns, &all)?;
         let conditions = match subject {
             Subject::Nothing => Vec::new(),
             _ => {
-                let all = split(conditions, |lexeme| lexeme.is("and"));
-                let all = all.into_iter().filter(|part| !part.is_empty());
-                let known: Vec<_> = all.map(condition).collect::<Option<_>>()?;
+                let known: Vec<_> = all.into_iter().map(condition).collect::<Option<_>>()?;
                 known.into_iter().flatten().collect()
             }
         };
+        if subject != Subject::Nothing && !is_sorted(rest, &columns) {
+            return None;
+        }
         Some(Self {
             columns,
             subject,
@@ -199,8 +223,41 @@ fn column(lexemes: &[Lexeme]) -> Option<(String, String)> {
     Some((name.to_owned(), text(lexemes)))
 }
 
-/// What the query is about, by the tables that it reads.
-fn subject(from: &[Lexeme], columns: &[(String, String)]) -> Option<Subject> {
+/// Whether a column is computed of all rows. Those of a query within it are not of this one.
+fn is_aggregate(what: &str) -> bool {
+    let own = what.split("(select").next().unwrap_or_default();
+    AGGREGATES.iter().any(|name| {
+        own.match_indices(&format!("{name}(")).any(|(at, _)| {
+            // `pg_catalog.max(`, and no longer name that ends so.
+            !own[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_')
+        })
+    })
+}
+
+/// Whether rows come as `ORDER BY ..` asks for them, and all of them.
+fn is_sorted(order: &[Lexeme], columns: &[(String, String)]) -> bool {
+    let Some((_, order)) = order.split_first() else {
+        return true;
+    };
+    let Some((by, keys)) = order.split_first() else {
+        return false;
+    };
+    let keys = split(keys, |lexeme| lexeme.is_mark(","));
+    let is_known = |key: &[Lexeme]| {
+        let written = text(key);
+        let column = written.parse::<usize>().ok();
+        let what = column.and_then(|place| columns.get(place.checked_sub(1)?));
+        SORTED.contains(&what.map_or(written.as_str(), |(_, what)| what))
+    };
+    by.is("by") && keys.into_iter().all(is_known)
+}
+
+/// What the query is about, by the tables that it reads and its conditions.
+fn subject(
+    from: &[Lexeme],
+    columns: &[(String, String)],
+    conditions: &[&[Lexeme]],
+) -> Option<Subject> {
     // Tables that a row must have, in order; those of a LEFT JOIN it need not.
     let mut needed = Vec::new();
     let (mut depth, mut is_left, mut is_table) = (0, false, true);
@@ -230,6 +287,18 @@ fn subject(from: &[Lexeme], columns: &[(String, String)]) -> Option<Subject> {
             .iter()
             .all(|name| ["pg_index", "pg_class"].contains(name));
         return is_known.then_some(Subject::Keys);
+    }
+    let has_none = || {
+        conditions.iter().any(|condition| {
+            let written = text(condition);
+            let unqualified = written
+                .rsplit_once('.')
+                .map_or(written.as_str(), |(_, name)| name);
+            NO_CONSTRAINTS.contains(&unqualified)
+        })
+    };
+    if needed.contains(&"pg_constraint") {
+        return has_none().then_some(Subject::Nothing);
     }
     if needed.iter().any(|name| EMPTY.contains(name)) {
         return Some(Subject::Nothing);
@@ -341,6 +410,13 @@ mod tests {
             "SELECT count(*) FROM pg_catalog.pg_proc p",
             "SELECT c.relname FROM pg_catalog.pg_class c, pg_catalog.pg_namespace n",
             "SELECT c.relname FROM pg_catalog.pg_class c LIMIT 1",
+            "SELECT c.relname FROM pg_catalog.pg_class c ORDER BY c.relname DESC LIMIT 1",
+            "SELECT c.relname FROM pg_catalog.pg_class c ORDER BY 1 LIMIT 1",
+            "SELECT c.oid FROM pg_catalog.pg_class c ORDER BY 1",
+            "SELECT conname FROM pg_catalog.pg_constraint WHERE contype = 'p'",
+            "SELECT indexrelid FROM pg_catalog.pg_index",
+            "SELECT array_agg(proname) FROM pg_catalog.pg_proc",
+            "SELECT pg_catalog.max(oid) FROM pg_catalog.pg_proc",
             "SELECT c.relname FROM pg_catalog.pg_class c UNION SELECT pubname FROM pg_catalog.pg_publication p",
         ] {
             assert_eq!(question(sql), None, "{sql}");

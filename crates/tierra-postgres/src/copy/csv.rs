@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use crate::error::Fault;
 
 /// What quotes and ends values.
-#[derive(Clone, Copy)]
-pub(super) struct Csv {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Csv {
     pub(super) delimiter: u8,
     pub(super) quote: u8,
     pub(super) escape: u8,

@@ -9,6 +9,7 @@ use super::csv::{self, Csv};
 use super::options::{Header, Layout, Marks};
 use super::text;
 use crate::error::Fault;
+use crate::values::oid_of;
 use crate::values::read::{Builder, text_of};
 use crate::wire::MESSAGE_MOST_BYTES;
 
@@ -64,10 +65,7 @@ impl CopyInput {
         });
         let rows = Rows {
             names: columns.iter().map(|(name, _)| name.clone()).collect(),
-            oids: columns
-                .iter()
-                .map(|(_, ty)| Builder::binary_oid(ty))
-                .collect(),
+            oids: columns.iter().map(|(_, ty)| oid_of(ty)).collect(),
             builders: builders.collect::<Result<_, _>>()?,
             at: 0,
             rows: 0,
@@ -80,16 +78,8 @@ impl CopyInput {
                 marks,
                 lines: text::Lines::default(),
             },
-            Layout::Csv {
-                marks,
-                quote,
-                escape,
-            } => Source::Csv {
-                csv: Csv {
-                    delimiter: marks.delimiter,
-                    quote,
-                    escape,
-                },
+            Layout::Csv(marks, csv) => Source::Csv {
+                csv,
                 marks,
                 records: csv::Records::default(),
             },

@@ -5,9 +5,8 @@ mod csv;
 mod input;
 mod options;
 mod output;
+mod run;
 mod target;
 mod text;
 
-pub(crate) use self::options::{CopyIn, CopyOut, Layout, quoted};
-pub(crate) use self::output::CopyOutput;
-pub(crate) use self::target::{Loaded, Target};
+pub(crate) use self::options::{CopyIn, CopyOut};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tierra_sql::{Lexeme, Statement};
 
+use super::csv::Csv;
 use crate::error::Fault;
 use crate::words::Words;
 
@@ -28,7 +29,7 @@ pub(crate) struct CopyOut {
 pub(crate) enum Layout {
     Binary,
     Text(Marks),
-    Csv { marks: Marks, quote: u8, escape: u8 },
+    Csv(Marks, Csv),
 }
 
 /// What stands between values, and in place of NULL.
@@ -69,7 +70,7 @@ impl CopyIn {
         }
         if !words.next_is("stdin") {
             return Err(Fault::unsupported("COPY FROM a file of the server")
-                .with_hint("INSERT INTO t SELECT * FROM 'file.csv', or \\copy in psql"));
+                .with_hint("\\copy in psql sends a file of the client"));
         }
         Ok(Some(Self {
             table,
@@ -130,12 +131,18 @@ fn relation(words: &mut Words<'_>) -> Result<Option<(String, Vec<String>)>, Faul
     let Some(mut table) = words.next().and_then(Lexeme::name) else {
         return Ok(None);
     };
+    let mut before = Vec::new();
     while words.next_is_mark(".") {
-        // There is one schema.
+        before.push(table);
         table = match words.next().and_then(Lexeme::name) {
             Some(name) => name,
             None => return Err(words.expected("a name")),
         };
+    }
+    // There is one database with one schema.
+    if !matches!(before.as_slice(), [] | ["public"] | ["tierra", "public"]) {
+        let name = format!("{}.{table}", before.join("."));
+        return Err(Fault::new("42P01", format!("table '{name}' not found")));
     }
     let mut columns = Vec::new();
     if words.next_is_mark("(") {
@@ -296,15 +303,17 @@ impl Written {
                 if quote == delimiter {
                     return Err(wrong("quote and delimiter differ"));
                 }
-                Ok(Layout::Csv {
-                    marks: Marks {
-                        delimiter,
-                        null: self.null.unwrap_or_default(),
-                        header,
-                    },
-                    escape: one(self.escape, quote, "escape")?,
+                let csv = Csv {
+                    delimiter,
                     quote,
-                })
+                    escape: one(self.escape, quote, "escape")?,
+                };
+                let marks = Marks {
+                    delimiter,
+                    null: self.null.unwrap_or_default(),
+                    header,
+                };
+                Ok(Layout::Csv(marks, csv))
             }
             other => Err(wrong(&format!(
                 "format \"{other}\" is not text, csv or binary"
@@ -338,10 +347,13 @@ mod tests {
             null: null.to_owned(),
             header,
         };
-        let csv = |marks| Layout::Csv {
-            marks,
-            quote: b'"',
-            escape: b'"',
+        let csv = |marks: Marks| {
+            let csv = Csv {
+                delimiter: marks.delimiter,
+                quote: b'"',
+                escape: b'"',
+            };
+            Layout::Csv(marks, csv)
         };
         assert_eq!(copy.layout, csv(marks(b';', "x", Header::Names)));
         let copy = copy_in("copy t from stdin csv header delimiter as '|'").unwrap();
@@ -355,6 +367,7 @@ mod tests {
         for (sql, code) in [
             ("COPY t TO STDOUT", "none"),
             ("COPY t FROM '/etc/passwd'", "0A000"),
+            ("COPY nosuch.t FROM STDIN", "42P01"),
             ("COPY t FROM STDIN (FORMAT xml)", "22023"),
             ("COPY t FROM STDIN (DELIMITER 'ab')", "22023"),
             ("COPY t FROM STDIN (FORMAT binary, HEADER)", "22023"),

@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 
 use super::binary::SIGNATURE;
-use super::csv::{self, Csv};
+use super::csv;
 use super::options::{Header, Layout};
 use super::text;
 use crate::values::column::Column;
@@ -50,20 +50,11 @@ impl CopyOutput {
                 &|name, line| text::put_escaped(name.as_bytes(), marks.delimiter, line),
                 marks.delimiter,
             ),
-            Layout::Csv {
-                marks,
-                quote,
-                escape,
-            } if marks.header != Header::None => {
-                let csv = Csv {
-                    delimiter: marks.delimiter,
-                    quote: *quote,
-                    escape: *escape,
-                };
+            Layout::Csv(marks, csv) if marks.header != Header::None => {
                 let null = marks.null.as_bytes();
                 let is_only = fields.len() == 1;
                 names(
-                    &|name, line| csv::put(csv, name.as_bytes(), null, is_only, line),
+                    &|name, line| csv::put(*csv, name.as_bytes(), null, is_only, line),
                     marks.delimiter,
                 )
             }
@@ -106,23 +97,14 @@ impl CopyOutput {
                         false => self.line.extend_from_slice(marks.null.as_bytes()),
                     }
                 }
-                Layout::Csv {
-                    marks,
-                    quote,
-                    escape,
-                } => {
+                Layout::Csv(marks, csv) => {
                     if place > 0 {
                         self.line.push(marks.delimiter);
                     }
-                    let csv = Csv {
-                        delimiter: marks.delimiter,
-                        quote: *quote,
-                        escape: *escape,
-                    };
                     let null = marks.null.as_bytes();
                     match is_there {
                         true => {
-                            csv::put(csv, &self.value, null, columns.len() == 1, &mut self.line)
+                            csv::put(*csv, &self.value, null, columns.len() == 1, &mut self.line)
                         }
                         false => self.line.extend_from_slice(null),
                     }

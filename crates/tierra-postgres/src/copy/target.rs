@@ -1,24 +1,29 @@
 //! The table's end of COPY FROM: a bulk load that is all or nothing, or a part of the open transaction.
 //!
 //! Reading and encoding rows takes a thread for its time, so both are done on a thread for blocking work. Bytes come to it through
-//! a channel that holds a few messages: a client that sends faster than the table takes waits.
+//! a channel that holds a few messages, and not more bytes of them than one message may have and some: a client that sends faster
+//! than the table takes waits.
+//!
+//! The thread is told to stop by a flag, which it heeds until it hands the rows to the table. Then its result is the truth.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::{DataType, SchemaRef};
 use bytes::Bytes;
 use tierra_engine::Table;
 use tierra_sql::SqlError;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use super::input::CopyInput;
 use super::options::CopyIn;
 use crate::error::Fault;
 
-/// Messages that wait for the table.
+/// Messages that wait for the table, and their bytes unless one alone has more.
 const WAITING: usize = 32;
+const WAITING_BYTES: u32 = 16 << 20;
 /// The most bytes of rows that a transaction keeps for one COPY.
 const KEPT_MOST_BYTES: usize = 1 << 30;
 
@@ -32,15 +37,25 @@ pub(crate) enum Loaded {
 
 /// What is sent to the thread.
 enum Part {
-    Data(Bytes),
+    /// With its share of the bytes that may wait.
+    Data(Bytes, OwnedSemaphorePermit),
     End,
 }
 
 /// A running COPY. Dropping it undoes it.
 pub(crate) struct Target {
     parts: Option<mpsc::Sender<Part>>,
+    room: Arc<Semaphore>,
+    stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Loaded, Fault>>,
     columns: usize,
+}
+
+/// What the thread reads.
+struct Source {
+    parts: mpsc::Receiver<Part>,
+    input: CopyInput,
+    stop: Arc<AtomicBool>,
 }
 
 /// Where each of the table's columns is among those of COPY.
@@ -128,13 +143,21 @@ impl Target {
         let input = CopyInput::new(&copy.layout, &columns.names)?;
         let count = columns.names.len();
         let (parts, received) = mpsc::channel(WAITING);
+        let stop = Arc::<AtomicBool>::default();
+        let source = Source {
+            parts: received,
+            input,
+            stop: Arc::clone(&stop),
+        };
         let table = Arc::clone(table);
         let thread = tokio::task::spawn_blocking(move || match in_transaction {
-            true => keep(received, input, &columns),
-            false => load(received, input, &columns, &table),
+            true => keep(source, &columns),
+            false => load(source, &columns, &table),
         });
         Ok(Self {
             parts: Some(parts),
+            room: Arc::new(Semaphore::new(WAITING_BYTES as usize)),
+            stop,
             thread,
             columns: count,
         })
@@ -146,10 +169,25 @@ impl Target {
 
     /// Hands data on; `false` if the COPY has failed. `finish` tells why.
     pub(crate) async fn push(&mut self, data: Bytes) -> bool {
-        match &self.parts {
-            Some(parts) => parts.send(Part::Data(data)).await.is_ok(),
-            None => false,
+        let Some(parts) = &self.parts else {
+            return false;
+        };
+        let bytes = u32::try_from(data.len()).map_or(WAITING_BYTES, |len| len.min(WAITING_BYTES));
+        let share = Arc::clone(&self.room).acquire_many_owned(bytes);
+        tokio::select! {
+            biased;
+            // It no longer takes any.
+            () = parts.closed() => false,
+            share = share => match share {
+                Ok(share) => parts.send(Part::Data(data, share)).await.is_ok(),
+                Err(_) => false,
+            },
         }
+    }
+
+    /// What tells the thread to stop, as long as the table has not taken the rows.
+    pub(crate) fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 
     /// Ends the data.
@@ -168,39 +206,45 @@ impl Target {
     }
 }
 
-/// Reads all parts; returns whether the end was among them.
-fn read(
-    mut parts: mpsc::Receiver<Part>,
-    mut input: CopyInput,
-    mut sink: impl FnMut(Vec<ArrayRef>) -> Result<(), Fault>,
-) -> Result<(), Fault> {
-    loop {
-        match parts.blocking_recv() {
-            Some(Part::Data(data)) => input.feed(&data, &mut sink)?,
-            Some(Part::End) => return input.finish(&mut sink),
-            None => return Err(Fault::new("57014", "COPY was cancelled")),
+impl Source {
+    /// Reads all parts, up to the end.
+    fn read(
+        mut self,
+        mut take: impl FnMut(Vec<ArrayRef>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let stop = self.stop;
+        let heed = || match stop.load(Ordering::Relaxed) {
+            true => Err(Fault::new(Fault::CANCELLED, "COPY was cancelled")),
+            false => Ok(()),
+        };
+        let mut sink = |arrays| {
+            heed()?;
+            take(arrays)
+        };
+        loop {
+            match self.parts.blocking_recv() {
+                Some(Part::Data(data, _share)) => self.input.feed(&data, &mut sink)?,
+                Some(Part::End) => {
+                    self.input.finish(&mut sink)?;
+                    return heed();
+                }
+                None => return Err(Fault::new(Fault::CANCELLED, "COPY was cancelled")),
+            }
         }
     }
 }
 
-fn load(
-    parts: mpsc::Receiver<Part>,
-    input: CopyInput,
-    columns: &Columns,
-    table: &Arc<Table>,
-) -> Result<Loaded, Fault> {
+fn load(source: Source, columns: &Columns, table: &Arc<Table>) -> Result<Loaded, Fault> {
     let failed = |error: tierra_engine::LoadError| Fault::from(SqlError::Engine(Box::new(error)));
     // Dropped without its end it leaves nothing.
     let mut loader = table.loader();
-    read(parts, input, |arrays| {
-        loader.push(columns.batch(&arrays)?).map_err(failed)
-    })?;
+    source.read(|arrays| loader.push(columns.batch(&arrays)?).map_err(failed))?;
     Ok(Loaded::Rows(loader.finish().map_err(failed)?.rows))
 }
 
-fn keep(parts: mpsc::Receiver<Part>, input: CopyInput, columns: &Columns) -> Result<Loaded, Fault> {
+fn keep(source: Source, columns: &Columns) -> Result<Loaded, Fault> {
     let (mut batches, mut bytes) = (Vec::new(), 0);
-    read(parts, input, |arrays| {
+    source.read(|arrays| {
         let batch = columns.batch(&arrays)?;
         bytes += batch.get_array_memory_size();
         if bytes > KEPT_MOST_BYTES {

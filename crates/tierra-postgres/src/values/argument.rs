@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Datum, Decimal128Array, new_null_array};
+use arrow::array::{Array, ArrayRef, Datum, Decimal128Array, new_empty_array, new_null_array};
+use arrow::compute::{cast, concat};
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 use bytes::Bytes;
 
 use super::digits::{DIGITS_MOST, Digits, numeric_text};
@@ -103,12 +105,12 @@ fn items(
     format: Format,
     value: Bytes,
 ) -> Result<ArrayRef, Fault> {
+    if element == oid::NUMERIC {
+        return numerics(format, value);
+    }
     let natural = type_of(element).ok_or_else(|| Fault::unsupported("an array of this type"))?;
     let wanted = match (&natural, inferred) {
         (_, inferred) if is_kin(&natural, inferred) => [inferred.clone(), natural],
-        (DataType::Decimal128(..), DataType::Decimal128(..)) => {
-            [inferred.clone(), inferred.clone()]
-        }
         _ => [natural.clone(), natural],
     };
     let mut last = Fault::unsupported("an array of this type");
@@ -145,6 +147,58 @@ fn items(
     Err(last)
 }
 
+/// Numerics with all their digits: as a DECIMAL with as many after the point as the one that has most.
+fn numerics(format: Format, value: Bytes) -> Result<ArrayRef, Fault> {
+    let texts: Vec<Option<String>> = match format {
+        Format::Text => array::items_of_text(text_of(&value)?)?,
+        Format::Binary => {
+            let (sent, items) = array::items_of_binary(value)?;
+            if sent != oid::NUMERIC {
+                return Err(Fault::new("42804", "an array of another type than numeric"));
+            }
+            let items = items.into_iter();
+            items
+                .map(|item| item.map(numeric_text).transpose())
+                .collect::<Result<_, _>>()?
+        }
+    };
+    let numbers = texts.iter().map(|text| match text {
+        Some(text) => decimal(text, &DataType::Null).map(Some),
+        None => Ok(None),
+    });
+    let numbers = numbers.collect::<Result<Vec<_>, Fault>>()?;
+    let most = |digits: fn(u8, i8) -> u8| {
+        let types = numbers
+            .iter()
+            .flatten()
+            .map(|number| match number.data_type() {
+                DataType::Decimal128(precision, scale) => digits(*precision, *scale),
+                _ => 0,
+            });
+        types.max().unwrap_or(0)
+    };
+    let scale = most(|_, scale| scale.unsigned_abs());
+    let whole = most(|precision, scale| precision - scale.unsigned_abs());
+    let precision = (whole + scale).max(1);
+    // Both are at most 38.
+    let scale = scale.cast_signed();
+    let ty = match usize::from(precision) <= DIGITS_MOST {
+        true => DataType::Decimal128(precision, scale),
+        false => DataType::Decimal256(precision, scale),
+    };
+    let wrong = |error: ArrowError| Fault::new("22003", error.to_string());
+    let items = numbers.iter().map(|number| match number {
+        Some(number) => cast(number, &ty).map_err(wrong),
+        None => Ok(new_null_array(&ty, 1)),
+    });
+    let items = items.collect::<Result<Vec<_>, Fault>>()?;
+    if items.is_empty() {
+        return Ok(new_empty_array(&ty));
+    }
+    let items: Vec<&dyn Array> = items.iter().map(AsRef::as_ref).collect();
+    concat(&items).map_err(wrong)
+}
+
 /// A DECIMAL of the digits that are written, or of the type `inferred` if that has them all.
 fn decimal(text: &str, inferred: &DataType) -> Result<ArrayRef, Fault> {
     let wrong = || {
@@ -163,6 +217,7 @@ fn decimal(text: &str, inferred: &DataType) -> Result<ArrayRef, Fault> {
         .bytes()
         .all(|byte| byte.is_ascii_digit() || b"+-.eE ".contains(&byte));
     let digits = Digits::of(text).ok_or_else(|| if is_number { beyond() } else { wrong() })?;
+    let digits = digits.shortened();
     let with = |value, precision, scale| {
         let array = Decimal128Array::from(vec![value]);
         let array = array.with_precision_and_scale(precision, scale);
@@ -214,6 +269,12 @@ mod tests {
         assert_eq!(array.data_type(), &DataType::Decimal128(9, 2));
         let array = text(oid::NUMERIC, DataType::Decimal128(9, 2), "1.555").unwrap();
         assert_eq!(array.data_type(), &DataType::Decimal128(4, 3));
+        let cents = DataType::new_list(DataType::Decimal128(9, 2), true);
+        let array = text(1231, cents, "{1.505,12345678.5,NULL}").unwrap();
+        assert_eq!(
+            (array.data_type(), array.null_count()),
+            (&DataType::Decimal128(11, 3), 1)
+        );
         let array = text(1016, DataType::new_list(DataType::Int32, true), "{1,NULL}").unwrap();
         assert_eq!(
             (array.data_type(), array.null_count()),
@@ -237,6 +298,18 @@ mod tests {
         assert_eq!(code(text(oid::NUMERIC, DataType::Null, "1x")), "22P02");
         let long = "123456789012345678901234567890123456789";
         assert_eq!(code(text(oid::NUMERIC, DataType::Null, long)), "22003");
+        assert_eq!(
+            code(text(
+                oid::NUMERIC,
+                DataType::Null,
+                "0.123456789012345678901234567890123456789"
+            )),
+            "ok"
+        );
+        for (oid, infinite) in [(oid::DATE, "infinity"), (oid::TIMESTAMP, "-infinity")] {
+            assert_eq!(code(text(oid, DataType::Null, infinite)), "22008");
+        }
+        assert_eq!(code(text(oid::TEXT, DataType::Utf8, "a\0b")), "22021");
         let binary = |oid, bytes: &'static [u8]| {
             code(Argument::of(
                 oid,
@@ -246,6 +319,9 @@ mod tests {
             ))
         };
         assert_eq!(binary(oid::INT4, b"\0"), "22P03");
+        for infinite in [b"\x80\0\0\0", b"\x7f\xff\xff\xff"] {
+            assert_eq!(binary(oid::DATE, infinite), "22008");
+        }
         assert_eq!(
             binary(oid::NUMERIC, b"\0\x01\x7f\xff\0\0\0\0\0\x01"),
             "22003"

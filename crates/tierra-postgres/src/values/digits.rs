@@ -12,10 +12,13 @@ pub(super) struct Digits {
     value: i128,
     /// Digits after the point.
     pub(super) scale: i32,
+    /// The digit behind them, and whether any is not zero from there on: more than any DECIMAL has.
+    next: u8,
+    has_more: bool,
 }
 
 impl Digits {
-    /// `None` if `text` is no number, or has more digits than any DECIMAL. Then they are wrong in any case.
+    /// `None` if `text` is no number.
     pub(super) fn of(text: &str) -> Option<Self> {
         let text = text.trim();
         let (text, exponent) = match text.split_once(['e', 'E']) {
@@ -32,19 +35,54 @@ impl Digits {
         if all().next().is_none() || !all().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
-        // Zeros at the end of a fraction say nothing, and may be too many to hold.
-        let fraction = match all().count() > DIGITS_MOST {
-            true => fraction.trim_end_matches('0'),
-            false => fraction,
-        };
-        let mut value: i128 = 0;
-        for byte in whole.bytes().chain(fraction.bytes()) {
-            value = value.checked_mul(10)?.checked_add((byte - b'0').into())?;
+        let mut digits = all().skip_while(|byte| *byte == b'0');
+        let value = digits.by_ref().take(DIGITS_MOST);
+        let value = value.fold(0_i128, |value, byte| value * 10 + i128::from(byte - b'0'));
+        // What is left of the digits counts only for rounding.
+        let (mut left, mut next, mut has_more) = (0_i32, 0, false);
+        for byte in digits {
+            if left == 0 {
+                next = byte - b'0';
+            }
+            left = left.checked_add(1)?;
+            has_more |= byte != b'0';
         }
-        Some(Self {
+        let scale = i32::try_from(fraction.len()).ok()?;
+        let mut number = Self {
             value: if is_negative { -value } else { value },
-            scale: i32::try_from(fraction.len()).ok()?.checked_sub(exponent)?,
-        })
+            scale: scale.checked_sub(exponent)?.checked_sub(left)?,
+            next,
+            has_more,
+        };
+        if left > 0 && !has_more {
+            // So many zeros are not meant to be digits of a type.
+            while number.scale > 0 && number.value % 10 == 0 {
+                number.value /= 10;
+                number.scale -= 1;
+            }
+        }
+        Some(number)
+    }
+
+    /// The number with no more digits than a DECIMAL can have after its point. If digits are lost the last one is not zero: so it
+    /// compares with numbers that have fewer digits as it would with all of its own.
+    pub(super) fn shortened(self) -> Self {
+        let sign = self.value.signum();
+        let excess = self.scale.saturating_sub(DIGITS_MOST as i32).max(0);
+        let (value, is_lost) = match 10_i128.checked_pow(excess.unsigned_abs()) {
+            Some(power) => (self.value / power, self.has_more || self.value % power != 0),
+            None => (0, self.value != 0),
+        };
+        let value = match is_lost && value % 10 == 0 {
+            true => value + sign,
+            false => value,
+        };
+        Self {
+            value,
+            scale: self.scale - excess,
+            next: 0,
+            has_more: false,
+        }
     }
 
     /// The number with `scale` digits after the point, rounded half away from zero; `None` beyond `precision` digits.
@@ -53,6 +91,12 @@ impl Digits {
         let power = |by: i32| 10_i128.checked_pow(by.unsigned_abs());
         let value = match (self.value, shift) {
             (0, _) => 0,
+            (value, 0) => {
+                let up = i128::from(self.next >= 5) * value.signum();
+                value + up
+            }
+            // Digits that are not known would be some of them.
+            (_, 1..) if self.has_more => return None,
             (value, 0..) => value.checked_mul(power(shift)?)?,
             (value, _) => match power(shift) {
                 // Less than half of the last digit.
@@ -151,6 +195,23 @@ mod tests {
         ] {
             assert_eq!(rounded(text), Some(value), "{text}");
         }
+        // More digits than any DECIMAL has.
+        let long = format!("1.005{}", "0".repeat(50));
+        assert_eq!(rounded(&long), Some(101));
+        assert_eq!(
+            rounded(&format!("{}1.00499{}", "0".repeat(50), "9".repeat(50))),
+            Some(100)
+        );
+        assert_eq!(rounded(&"9".repeat(50)), None);
+        let of = |text: &str| Digits::of(text).unwrap();
+        let nines = format!("-{}", "9".repeat(38));
+        assert_eq!(of(&format!("{nines}.4")).rounded(38, 0), nines.parse().ok());
+        assert_eq!(of(&format!("{nines}.5")).rounded(38, 0), None);
+        let half = format!("-0.5{}1", "0".repeat(60));
+        let short = of(&half).shortened();
+        assert_eq!((short.scale, short.value % 10), (38, -1));
+        let tiny = of("1e-99").shortened();
+        assert_eq!((tiny.scale, tiny.value), (38, 1));
         assert_eq!(rounded("9999999.995"), None);
         assert_eq!(rounded("1e60"), None);
     }

@@ -13,10 +13,17 @@ use arrow::datatypes::{
 use bytes::{Buf, Bytes};
 
 use super::digits::{Digits, numeric_text};
-use super::{moment, oid, oid_of};
+use super::{moment, oid};
 use crate::error::Fault;
 
+/// A text of the client. It has no zero, as in PostgreSQL: a client that reads it back would take that for its end.
 pub(crate) fn text_of(value: &[u8]) -> Result<&str, Fault> {
+    if value.contains(&0) {
+        return Err(Fault::new(
+            "22021",
+            "invalid byte sequence for encoding \"UTF8\": 0x00",
+        ));
+    }
     std::str::from_utf8(value).map_err(|_| Fault::not_utf8())
 }
 
@@ -98,6 +105,14 @@ impl Builder {
         )
     }
 
+    /// Drivers send their greatest and least date in this form, too.
+    fn infinite(&self) -> Fault {
+        Fault::new(
+            "22008",
+            format!("infinity is no value of type {} here", self.name()),
+        )
+    }
+
     pub(crate) fn push_null(&mut self) {
         match self {
             Self::Boolean(values) => values.append_null(),
@@ -152,6 +167,9 @@ impl Builder {
                 }
                 value => push(value.ok(), |value| values.append_value(value)),
             },
+            Self::Date(_) | Self::Timestamp(..) if moment::is_infinite(text.trim()) => {
+                return Err(self.infinite());
+            }
             Self::Decimal(values, precision, scale) => match Digits::of(text) {
                 None => false,
                 Some(digits) => match digits.rounded(*precision, *scale) {
@@ -210,17 +228,26 @@ impl Builder {
             (oid::FLOAT4, Self::Float8(values)) => values.append_value(bytes.get_f32().into()),
             (oid::FLOAT8, Self::Float8(values)) => values.append_value(bytes.get_f64()),
             (oid::NUMERIC, _) => return self.push_text(&numeric_text(bytes)?),
-            (oid::DATE, Self::Date(values)) => {
-                let days = bytes.get_i32().checked_add(moment::EPOCH_DAYS);
-                values.append_value(days.ok_or_else(|| Fault::new("22008", "date out of range"))?);
-            }
+            (oid::DATE, Self::Date(values)) => match bytes.get_i32() {
+                i32::MIN | i32::MAX => return Err(self.infinite()),
+                days => {
+                    let days = days.checked_add(moment::EPOCH_DAYS);
+                    values.append_value(
+                        days.ok_or_else(|| Fault::new("22008", "date out of range"))?,
+                    );
+                }
+            },
             (oid::TIME, Self::Time(values)) => values.append_value(bytes.get_i64()),
             (oid::TIMESTAMP | oid::TIMESTAMPTZ, Self::Timestamp(values, _)) => {
-                let us = bytes.get_i64();
-                // The greatest and the least are infinite.
-                let us = us.checked_add(moment::EPOCH_US).filter(|_| us != i64::MIN);
-                values
-                    .append_value(us.ok_or_else(|| Fault::new("22008", "timestamp out of range"))?);
+                match bytes.get_i64() {
+                    i64::MIN | i64::MAX => return Err(self.infinite()),
+                    us => {
+                        let us = us.checked_add(moment::EPOCH_US);
+                        values.append_value(
+                            us.ok_or_else(|| Fault::new("22008", "timestamp out of range"))?,
+                        );
+                    }
+                }
             }
             (oid::UUID, _) => {
                 let mut text = String::with_capacity(36);
@@ -280,11 +307,6 @@ impl Builder {
             Self::TextView(values) => Arc::new(values.finish()),
             Self::Bytes(values) => Arc::new(values.finish()),
         }
-    }
-
-    /// The type of the binary form of values for a column of type `ty`.
-    pub(crate) fn binary_oid(ty: &DataType) -> u32 {
-        oid_of(ty)
     }
 }
 

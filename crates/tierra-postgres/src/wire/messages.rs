@@ -28,6 +28,13 @@ fn put(output: &mut BytesMut, message: Backend) {
     }
 }
 
+/// The format of a COPY, the number of its columns, and the format of each.
+fn copy_formats(is_binary: bool, columns: usize) -> (i8, i16, Vec<i16>) {
+    // The caller has checked that there are not more.
+    let count = i16::try_from(columns).unwrap_or(i16::MAX);
+    (is_binary.into(), count, vec![is_binary.into(); columns])
+}
+
 /// Adds messages to what is to be sent.
 pub(crate) trait Put {
     fn parse_complete(&mut self);
@@ -153,21 +160,15 @@ impl Put for BytesMut {
     }
 
     fn copy_in(&mut self, is_binary: bool, columns: usize) {
-        let format = i16::from(is_binary);
-        let (count, formats) = (columns as i16, vec![format; columns]);
-        put(
-            self,
-            Backend::CopyInResponse(CopyInResponse::new(format as i8, count, formats)),
-        );
+        let (format, count, formats) = copy_formats(is_binary, columns);
+        let response = CopyInResponse::new(format, count, formats);
+        put(self, Backend::CopyInResponse(response));
     }
 
     fn copy_out(&mut self, is_binary: bool, columns: usize) {
-        let format = i16::from(is_binary);
-        let (count, formats) = (columns as i16, vec![format; columns]);
-        put(
-            self,
-            Backend::CopyOutResponse(CopyOutResponse::new(format as i8, count, formats)),
-        );
+        let (format, count, formats) = copy_formats(is_binary, columns);
+        let response = CopyOutResponse::new(format, count, formats);
+        put(self, Backend::CopyOutResponse(response));
     }
 
     fn copy_done(&mut self) {

@@ -7,10 +7,12 @@ pub(crate) mod frame;
 pub(crate) mod messages;
 
 use std::io;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use pgwire::tokio::server::MaybeTls;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
 use self::frame::Message;
 use crate::error::Fault;
@@ -24,6 +26,8 @@ const AHEAD_BYTES: usize = 1 << 20;
 pub(crate) const MESSAGE_MOST_BYTES: usize = 64 << 20;
 /// The longest message of a client that has not logged in, as in PostgreSQL.
 pub(crate) const LOGIN_MOST_BYTES: usize = 10_000;
+/// How long a client may take to hear why its connection ends.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
 /// What buffers keep for the next message.
 const KEPT_BYTES: usize = 1 << 18;
 
@@ -146,10 +150,13 @@ impl Wire {
         self.stream.flush().await
     }
 
-    /// Sends everything, and says that nothing follows.
+    /// Sends everything, and says that nothing follows. A client that does not read is not waited for.
     pub(crate) async fn close(mut self) {
-        // The client may be gone.
-        let _ = self.send().await;
-        let _ = self.stream.shutdown().await;
+        let farewell = async {
+            // The client may be gone.
+            let _ = self.send().await;
+            let _ = self.stream.shutdown().await;
+        };
+        let _ = timeout(FAREWELL, farewell).await;
     }
 }

@@ -180,3 +180,92 @@ impl Random {
         (self.0 % most as u64) as usize
     }
 }
+
+/// Messages that cannot be understood are answered as those that can.
+#[test]
+fn what_cannot_be_read_does_not_confuse_what_follows() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    // A function call is answered to its end.
+    client.send(&message(b'F', b"\0\0\0\x01\0\0\0\0\0\0"));
+    let messages = client.until_ready();
+    assert_eq!(
+        (kinds(&messages).as_str(), code_of(&messages).as_deref()),
+        ("EZ", Some("0A000"))
+    );
+    // The end of a COPY that has failed may be in another encoding.
+    client.rows("CREATE TABLE t (n BIGINT)");
+    client.send(&query("COPY t FROM STDIN"));
+    assert_eq!(client.read().unwrap().0, b'G');
+    client.send(&message(b'd', b"x\n1\n"));
+    client.send(&message(b'd', &b"2\n".repeat(100_000)));
+    client.send(&message(b'c', b""));
+    assert_eq!(code_of(&client.until_ready()).as_deref(), Some("22P02"));
+    client.send(&[message(b'f', b"stopp\xe9\0"), query("SELECT 1")].concat());
+    assert_eq!(kinds(&client.until_ready()), "TDCZ");
+    // Behind an error everything is passed over up to Sync.
+    client.send(
+        &[
+            parse("", "SELECT nosuch", &[]),
+            message(b'Q', b"SELECT '\xff'\0"),
+            message(b'P', b"\0SELECT '\xff'\0\0\0"),
+            sync(),
+            query("SELECT 1"),
+        ]
+        .concat(),
+    );
+    assert_eq!(kinds(&client.until_ready()), "EZ");
+    assert_eq!(kinds(&client.until_ready()), "TDCZ");
+    // The error comes at once, not with the next Sync.
+    client.send(&message(b'P', b"\0SELECT '\xff'\0\0\0"));
+    assert_eq!(client.read().unwrap().0, b'E');
+    client.send(&sync());
+    assert_eq!(kinds(&client.until_ready()), "Z");
+}
+
+/// Answers before Sync do not gather without bounds.
+#[test]
+fn a_client_that_does_not_read_fills_no_memory() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let columns = vec!["1 AS a"; 2_000].join(", ");
+    let messages = client.run(&[parse("q", &format!("SELECT {columns}"), &[])]);
+    assert_eq!(code_of(&messages), None);
+    let before = resident_bytes();
+    client
+        .stream
+        .set_write_timeout(Some(Duration::from_secs(2)))
+        .unwrap();
+    let many = describe(b'S', "q").repeat(1_000);
+    // 50 KB of answer each; it stops taking them.
+    let taken = (0..20).take_while(|_| client.stream.write_all(&many).is_ok());
+    let _ = taken.count();
+    std::thread::sleep(Duration::from_millis(500));
+    let more = resident_bytes().saturating_sub(before);
+    assert!(more < 100 << 20, "{more} bytes more");
+}
+
+#[test]
+fn statements_have_room_for_names_and_for_bytes() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for n in 0..1_000 {
+        client.send(&parse(&format!("s{n}"), "SELECT 1", &[]));
+    }
+    client.send(&sync());
+    assert_eq!(code_of(&client.until_ready()), None);
+    // The one without a name has a place of its own.
+    for _ in 0..3 {
+        assert_eq!(kinds(&client.run(&[parse("", "SELECT 2", &[])])), "1Z");
+    }
+    let one_more = [
+        parse("one more", "SELECT 1", &[]),
+        parse("s", "SELECT 1", &[]),
+    ];
+    assert_eq!(code_of(&client.run(&one_more)).as_deref(), Some("54000"));
+    client.rows("DEALLOCATE ALL");
+    let long = format!("SELECT 1 -- {}", "x".repeat(60 << 20));
+    let all = (0..6).map(|n| parse(&format!("long{n}"), &long, &[]));
+    let codes = all.map(|parse| code_of(&client.run(&[parse])));
+    assert!(codes.flatten().any(|code| code == "54000"));
+}

@@ -196,3 +196,106 @@ fn a_long_result_is_never_held_as_a_whole() {
     // Its rows take 300 MiB. Other tests run in this process meanwhile.
     assert!(most < 150 << 20, "{most} bytes more");
 }
+
+/// An error means that nothing was changed: whoever tries again must not do it twice.
+#[test]
+fn a_commit_is_not_reported_as_cancelled() {
+    let server = TestServer::start();
+    let (mut client, mut watcher) = (server.connect(), server.connect());
+    client.rows("CREATE TABLE t (n BIGINT)");
+    let mut expected = 0_u64;
+    let rows = 200_000;
+    let insert = format!("INSERT INTO t SELECT value FROM generate_series(1, {rows})");
+    for is_alone in [true, false] {
+        for timeout_ms in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
+            if !is_alone {
+                client.rows("BEGIN");
+                client.rows(&insert);
+            }
+            client.rows(&format!("SET statement_timeout = {timeout_ms}"));
+            let ended = client.query(if is_alone { &insert } else { "COMMIT" });
+            assert_eq!(state(&ended), 'I');
+            client.query("SET statement_timeout = 0");
+            match code_of(&ended).as_deref() {
+                None => expected += rows,
+                Some(code) => assert_eq!(code, "57014"),
+            }
+            // What goes on behind the client's back would be seen now.
+            std::thread::sleep(Duration::from_millis(100));
+            assert_eq!(
+                watcher.rows("SELECT count(*) FROM t"),
+                [[expected.to_string()]],
+                "{timeout_ms} ms, alone: {is_alone}"
+            );
+        }
+    }
+}
+
+/// Rows that wait for the client are not what a request to cancel is about, nor another statement's time.
+#[test]
+fn a_late_cancel_ends_nothing() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    client.rows("BEGIN");
+    client.rows("DECLARE c CURSOR FOR SELECT value FROM generate_series(1, 1000000)");
+    assert_eq!(client.rows("FETCH 1 c"), [["1"]]);
+    cancel(&server, client.process, client.secret);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(client.rows("FETCH 1 c"), [["2"]]);
+    client.rows("SAVEPOINT a");
+    client.rows("SET statement_timeout = 50");
+    assert_eq!(code_of(&client.query(LONG)).as_deref(), Some("57014"));
+    client.rows("ROLLBACK TO SAVEPOINT a");
+    client.rows("SET statement_timeout = 0");
+    // More than the batches that were ahead.
+    assert_eq!(client.rows("FETCH 100000 c").len(), 100_000);
+}
+
+#[test]
+fn the_end_of_a_copy_can_be_cancelled_and_is_not_reported_so_if_it_is_there() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    client.rows("CREATE TABLE t (n BIGINT, s VARCHAR)");
+    let line = b"1\tsome text that makes the rows longer\n".repeat(20_000);
+    let mut expected = 0_u64;
+    for timeout_ms in [5, 20, 50, 100, 200, 400, 0] {
+        client.rows(&format!("SET statement_timeout = {timeout_ms}"));
+        client.send(&query("COPY t FROM STDIN"));
+        for _ in 0..10 {
+            client.send(&message(b'd', &line));
+        }
+        client.send(&message(b'c', b""));
+        let ended = client.until_ready();
+        client.query("SET statement_timeout = 0");
+        match code_of(&ended).as_deref() {
+            None => expected += 200_000,
+            Some(code) => assert_eq!(code, "57014"),
+        }
+        assert_eq!(
+            client.rows("SELECT count(*) FROM t"),
+            [[expected.to_string()]],
+            "{timeout_ms} ms"
+        );
+    }
+    assert!(expected > 0);
+}
+
+/// A client in the middle of a pipeline is told, too.
+#[test]
+fn stopping_does_not_wait_for_a_sync() {
+    let mut server = TestServer::start();
+    let mut client = server.connect();
+    client.send(
+        &[
+            crate::client::parse("", "SELECT 1", &[]),
+            message(b'H', b""),
+        ]
+        .concat(),
+    );
+    assert_eq!(client.read().unwrap().0, b'1');
+    let start = Instant::now();
+    server.handle.stop();
+    assert_eq!(code_of(&client.until_closed()).as_deref(), Some("57P01"));
+    server.join();
+    assert!(start.elapsed() < Duration::from_secs(5));
+}

@@ -2,8 +2,11 @@
 
 mod attacks;
 mod client;
+mod compared;
 mod copy;
+mod cursors;
 mod ends;
+mod files;
 mod login;
 mod prepared;
 mod server;

@@ -211,6 +211,17 @@ fn counts_that_do_not_match_are_errors() {
         parse("a", "SELECT 1", &[]),
     ]);
     assert_eq!(kinds(&messages), "331Z");
+    client.rows("CREATE TABLE t (n BIGINT)");
+    let messages = client.run(&[
+        parse("", "INSERT INTO t VALUES (1)", &[]),
+        bind("", "", 0, &[], &[]),
+        execute("", 0),
+        execute("", 0),
+    ]);
+    assert_eq!(
+        (kinds(&messages).as_str(), code_of(&messages).as_deref()),
+        ("12CEZ", Some("55000"))
+    );
     let messages = client.run(&[
         parse("e", "", &[]),
         describe(b'S', "e"),

@@ -120,6 +120,8 @@ fn errors_have_codes() {
         ("RELEASE a", "25P01"),
         ("EXECUTE nosuch", "26000"),
         ("FETCH 1 FROM nosuch", "34000"),
+        ("COPY nosuch.items TO STDOUT", "42P01"),
+        ("COPY nosuch.items FROM STDIN", "42P01"),
     ] {
         assert_eq!(client.code(sql), code, "{sql}");
     }
@@ -198,4 +200,43 @@ fn cursors_give_rows_a_part_at_a_time() {
     assert_eq!(client.rows("FETCH 2 FROM held"), [["3"]]);
     client.rows("CLOSE held");
     assert_eq!(client.code("FETCH held"), "34000");
+}
+
+/// The tag of the last statement says that all of them are committed.
+#[test]
+fn the_last_tag_comes_behind_the_commit() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.rows("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)");
+    client.rows("INSERT INTO t VALUES (1, 0)");
+    let slow = "SELECT count(*) FROM generate_series(1, 100) a(x), generate_series(1, 300000) b(y) WHERE x * y % 7 = 3";
+    client.send(&crate::client::query(&format!(
+        "UPDATE t SET n = 1 WHERE id = 1; {slow}"
+    )));
+    let running =
+        "SELECT count(*) FROM tierra_queries WHERE text LIKE 'SELECT count(*) FROM generate%'";
+    while other.rows(running) != [["1"]] {}
+    other.rows("UPDATE t SET n = 2 WHERE id = 1");
+    let messages = client.until_ready();
+    assert_eq!(
+        (code_of(&messages).as_deref(), state(&messages)),
+        (Some("40001"), 'I')
+    );
+    assert_eq!(tags(&messages), ["UPDATE 1"]);
+    assert_eq!(client.rows("SELECT n FROM t"), [["2"]]);
+}
+
+/// What a client does not understand it must not be told was understood.
+#[test]
+fn names_of_settings_are_not_corrected() {
+    let server = TestServer::start();
+    let mut client = Client::open(server.address);
+    let settings = [("user", "u"), ("options", "-c tierra.thr-eads=1")];
+    client.send(&crate::client::startup(&settings));
+    assert_eq!(code_of(&client.until_closed()).as_deref(), Some("42704"));
+    // As psql sends it in the locale C.
+    let settings = [("user", "u"), ("client_encoding", "SQL_ASCII")];
+    let mut client = Client::connect_with(server.address, &settings);
+    assert_eq!(client.rows("SHOW client_encoding"), [["SQL_ASCII"]]);
+    assert_eq!(client.rows("SELECT 'é'"), [["é"]]);
 }

@@ -79,6 +79,60 @@ fn every_type_arrives_as_text_and_binary() {
     }
 }
 
+/// Texts of drivers, and moments that no calendar here has.
+#[test]
+fn moments_are_read_as_postgresql_reads_them() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    client.rows("CREATE TABLE m (d DATE, t TIMESTAMP)");
+    let mut insert = |d: &str, t: &str| {
+        let messages = client.run(&[
+            parse("", "INSERT INTO m VALUES ($1, $2)", &[]),
+            bind("", "", 0, &[Some(d.as_bytes()), Some(t.as_bytes())], &[]),
+            execute("", 0),
+        ]);
+        code_of(&messages)
+    };
+    assert_eq!(
+        insert("2024-02-29 +01", "2024-02-29 12:00:00+00:53:28"),
+        None
+    );
+    assert_eq!(insert("infinity", "2024-02-29").as_deref(), Some("22008"));
+    assert_eq!(insert("2024-02-29", "-infinity").as_deref(), Some("22008"));
+    assert_eq!(
+        client.rows("SELECT * FROM m"),
+        [["2024-02-29", "2024-02-29 12:00:00"]]
+    );
+    for infinite in [i32::MIN, i32::MAX] {
+        let messages = client.run(&[
+            parse("", "INSERT INTO m (d) VALUES ($1)", &[1082]),
+            bind("", "", 1, &[Some(&infinite.to_be_bytes())], &[]),
+            execute("", 0),
+        ]);
+        assert_eq!(code_of(&messages).as_deref(), Some("22008"));
+    }
+}
+
+#[test]
+fn a_text_has_no_zero() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    client.rows("CREATE TABLE z (s VARCHAR)");
+    for format in [0, 1] {
+        let messages = client.run(&[
+            parse("", "INSERT INTO z VALUES ($1)", &[25]),
+            bind("", "", format, &[Some(b"a\0b")], &[]),
+            execute("", 0),
+        ]);
+        assert_eq!(code_of(&messages).as_deref(), Some("22021"));
+    }
+    client.send(&crate::client::query("COPY z FROM STDIN"));
+    assert_eq!(client.read().unwrap().0, b'G');
+    client.send(&crate::client::message(b'd', b"a\\000b\n"));
+    client.send(&crate::client::message(b'c', b""));
+    assert_eq!(code_of(&client.until_ready()).as_deref(), Some("22021"));
+}
+
 #[test]
 fn null_of_every_type_is_null() {
     let server = TestServer::start();

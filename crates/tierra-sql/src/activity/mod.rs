@@ -24,8 +24,8 @@ use tierra_engine::Database;
 
 pub use self::monitor::{Monitor, StatementActivity};
 pub use self::running::Listed;
+pub(crate) use self::running::{Commit, TEXT_MOST, Tracked, cancellable};
 use self::running::{Running, Slow};
-pub(crate) use self::running::{TEXT_MOST, Tracked, cancellable};
 pub(crate) use self::tables::{TABLES, find};
 pub use self::totals::{TIME_BOUNDS_S, Totals};
 
@@ -176,10 +176,11 @@ impl Connection {
         self.activity.cancel(id)
     }
 
-    /// Cancels all running statements of this session.
+    /// Cancels all running statements of this session whose rows are not set aside.
     pub(crate) fn cancel_own(&self) {
         let running = self.activity.running();
         let own = running.iter().filter(|running| running.is_of(&self.client));
+        let own = own.filter(|running| !running.is_aside());
         own.for_each(|running| running.cancel());
     }
 }

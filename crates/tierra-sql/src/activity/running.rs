@@ -1,11 +1,12 @@
 //! A statement while it runs, and how it is cancelled.
 //!
 //! A caller that waits for the statement polls it through [`cancellable`], later through its rows. Both look at the flag before
-//! they go on; cancelling sets the flag and wakes them. The statement's work is then dropped, which stops it.
+//! they go on; cancelling sets the flag and wakes them. The statement's work is then dropped, which stops it. Once a statement has
+//! handed its changes to the engine it is not cancelled anymore: nobody could say then whether they are there.
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
@@ -27,6 +28,16 @@ fn text_of(text: &str) -> &str {
     }
 }
 
+/// The statement was cancelled.
+const CANCELLED: u8 = 1;
+/// The engine has its changes.
+const COMMITTING: u8 = 2;
+
+tokio::task_local! {
+    /// The statement whose work is polled.
+    static STATEMENT: Arc<Running>;
+}
+
 /// A statement that runs.
 pub(crate) struct Running {
     pub(super) id: u64,
@@ -38,7 +49,10 @@ pub(crate) struct Running {
     rows: AtomicU64,
     /// The plan whose rows are handed out.
     plan: OnceLock<PlanWork>,
-    is_cancelled: AtomicBool,
+    /// [`CANCELLED`] and [`COMMITTING`].
+    stage: AtomicU8,
+    /// Whether its rows wait for a reader who does something else.
+    is_aside: AtomicBool,
     waker: AtomicWaker,
 }
 
@@ -52,18 +66,23 @@ impl Running {
             began: Instant::now(),
             rows: AtomicU64::new(0),
             plan: OnceLock::new(),
-            is_cancelled: AtomicBool::new(false),
+            stage: AtomicU8::new(0),
+            is_aside: AtomicBool::new(false),
             waker: AtomicWaker::new(),
         }
     }
 
     pub(super) fn cancel(&self) {
-        self.is_cancelled.store(true, Ordering::Release);
+        self.stage.fetch_or(CANCELLED, Ordering::AcqRel);
         self.waker.wake();
     }
 
     pub(super) fn is_of(&self, client: &Arc<Client>) -> bool {
         Arc::ptr_eq(&self.client, client)
+    }
+
+    pub(super) fn is_aside(&self) -> bool {
+        self.is_aside.load(Ordering::Relaxed)
     }
 
     pub(super) fn elapsed(&self) -> Duration {
@@ -90,9 +109,9 @@ impl Running {
     fn heed(&self, context: &Context<'_>) -> Result<(), SqlError> {
         // Registered first, so that no cancellation is missed.
         self.waker.register(context.waker());
-        match self.is_cancelled.load(Ordering::Acquire) {
-            true => Err(SqlError::Cancelled),
-            false => Ok(()),
+        match self.stage.load(Ordering::Acquire) {
+            CANCELLED => Err(SqlError::Cancelled),
+            _ => Ok(()),
         }
     }
 }
@@ -153,6 +172,11 @@ impl Tracked {
         let _ = self.running.plan.set(plan);
     }
 
+    /// Notes whether the reader of its rows does something else.
+    pub(crate) fn set_aside(&self, is_aside: bool) {
+        self.running.is_aside.store(is_aside, Ordering::Relaxed);
+    }
+
     /// Notes why the statement ends.
     pub(crate) fn fails(&mut self, error: &SqlError) {
         self.error = Some(text_of(&error.to_string()).to_owned());
@@ -184,6 +208,39 @@ impl Drop for Tracked {
     }
 }
 
+/// The commit of a statement, which is handed to the engine only if the statement was not cancelled before.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Commit(Option<Arc<Running>>);
+
+impl Commit {
+    /// That of the statement whose work calls this.
+    pub(crate) fn of_statement() -> Self {
+        Self(STATEMENT.try_with(Arc::clone).ok())
+    }
+
+    /// From now on the statement is not cancelled: the caller hands its changes to the engine, and waits for the result.
+    ///
+    /// # Errors
+    /// If the statement was cancelled before.
+    pub(crate) fn begin(&self) -> Result<(), SqlError> {
+        let Some(running) = &self.0 else {
+            return Ok(());
+        };
+        let begin = |stage: u8| (stage & CANCELLED == 0).then_some(stage | COMMITTING);
+        let begun = running
+            .stage
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, begin);
+        begun.map(drop).map_err(|_| SqlError::Cancelled)
+    }
+
+    /// The engine has refused the changes. The statement can be cancelled again.
+    pub(crate) fn refused(&self) {
+        if let Some(running) = &self.0 {
+            running.stage.fetch_and(!COMMITTING, Ordering::AcqRel);
+        }
+    }
+}
+
 /// Lists work that a program does for a session. [`Session::cancel`](crate::Session::cancel) and
 /// [`Session::interrupt`](crate::Session::interrupt) cancel it.
 #[derive(Debug)]
@@ -209,12 +266,45 @@ impl Listed {
     }
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running() -> Arc<Running> {
+        let client = Client {
+            id: 1,
+            began: SystemTime::now(),
+            name: Default::default(),
+            statements: AtomicU64::new(0),
+            slow_ms: AtomicU64::new(0),
+        };
+        Arc::new(Running::new(2, Arc::new(client), "".into()))
+    }
+
+    #[test]
+    fn a_commit_is_either_not_begun_or_not_cancelled() {
+        let context = Context::from_waker(std::task::Waker::noop());
+        let early = running();
+        early.cancel();
+        assert!(Commit(Some(Arc::clone(&early))).begin().is_err());
+        assert!(early.heed(&context).is_err());
+        let late = running();
+        let commit = Commit(Some(Arc::clone(&late)));
+        commit.begin().unwrap();
+        late.cancel();
+        assert!(late.heed(&context).is_ok());
+        // It is run again, which can be cancelled.
+        commit.refused();
+        assert!(late.heed(&context).is_err() && commit.begin().is_err());
+    }
+}
+
 /// The result of `work`, or an error once the statement is cancelled: then `work` is dropped.
 pub(crate) async fn cancellable<T>(
     tracked: &Tracked,
     work: impl Future<Output = Result<T, SqlError>>,
 ) -> Result<T, SqlError> {
-    let mut work = pin!(work);
+    let mut work = pin!(STATEMENT.scope(Arc::clone(&tracked.running), work));
     std::future::poll_fn(|context| match tracked.heed(context) {
         Ok(()) => work.as_mut().poll(context),
         Err(cancelled) => Poll::Ready(Err(cancelled)),

@@ -76,6 +76,11 @@ fn typed_parameter(list: Expr, compared: &Expr, schema: &DFSchema) -> Result<Exp
     })
 }
 
+/// Whether `function` is `= ANY`.
+pub(crate) fn is_any(function: &ScalarUDF) -> bool {
+    function.inner().downcast_ref::<AnyOf>().is_some()
+}
+
 /// The function `(x, array) -> x = ANY(array)`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AnyOf {

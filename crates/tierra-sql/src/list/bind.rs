@@ -1,17 +1,22 @@
-//! Lists as arguments of prepared statements: assigned item by item, as INSERT assigns values to columns.
+//! Lists as arguments of prepared statements.
+//!
+//! A list that EXECUTE writes is assigned item by item, as INSERT assigns values to columns; an item that no value of a DECIMAL
+//! equals is left out. An array that a program binds keeps its items, if they can be compared.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, new_empty_array, new_null_array};
+use arrow::compute::concat;
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Float64Type};
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use datafusion::common::utils::SingleRowListArrayBuilder;
+use datafusion::error::DataFusionError;
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::ScalarFunction;
 
 use super::any;
-use super::items::{List, ListKind, cast, is_text};
+use super::items::{List, ListKind, are_comparable, cast, is_text};
 use super::written::{MAKE_ARRAY, marked};
 use crate::error::{PreparedError, SqlError};
 use crate::{rules, types};
@@ -26,6 +31,10 @@ pub(crate) struct ListParameter<'a> {
     pub(crate) number: usize,
     /// The type of an item.
     pub(crate) item: &'a DataType,
+    /// Whether the list is only compared with values of that type.
+    pub(crate) is_compared: bool,
+    /// Whether a program binds it: then its items have a type.
+    pub(crate) is_bound: bool,
 }
 
 impl ListParameter<'_> {
@@ -51,6 +60,20 @@ impl ListParameter<'_> {
         constant: impl Fn(Expr) -> Option<ScalarValue>,
     ) -> Result<ScalarValue, SqlError> {
         let list = match argument {
+            Expr::ScalarFunction(call)
+                if self.is_compared
+                    && call.func.name() == MAKE_ARRAY
+                    && !call.args.is_empty()
+                    && call
+                        .args
+                        .iter()
+                        .all(|item| rules::has_more_digits(item, self.item)) =>
+            {
+                // No value equals an item, and yet there are some.
+                let first = constant(rules::exact(call.args[0].clone()));
+                let first = first.ok_or_else(|| self.refuse(rules::shown(&call.args[0])))?;
+                return Ok(SingleRowListArrayBuilder::new(first.to_array()?).build_list_scalar());
+            }
             Expr::ScalarFunction(call) if call.func.name() == MAKE_ARRAY => {
                 match long_list(&call, lists) {
                     Some(list) => List::clone(list),
@@ -64,6 +87,13 @@ impl ListParameter<'_> {
                         return Ok(ScalarValue::try_from(any::list_of(self.item.clone()))?);
                     }
                     Some(value) => match any::items(&value) {
+                        Some(items)
+                            if self.is_compared
+                                && self.is_bound
+                                && are_comparable(items.data_type(), self.item) =>
+                        {
+                            return Ok(SingleRowListArrayBuilder::new(items).build_list_scalar());
+                        }
                         Some(items) => List::typed(items),
                         None => return Err(self.refuse(shown)),
                     },
@@ -71,7 +101,12 @@ impl ListParameter<'_> {
                 }
             }
         };
-        let values = assigned(&list, self.item).map_err(|item| self.refuse(item))?;
+        let values = match (list.kind, self.item) {
+            (ListKind::Numbers, DataType::Decimal128(_, _)) if self.is_compared => {
+                comparable(&list, self.item)?
+            }
+            _ => assigned(&list, self.item).map_err(|item| self.refuse(item))?,
+        };
         Ok(SingleRowListArrayBuilder::new(values).build_list_scalar())
     }
 
@@ -85,6 +120,11 @@ impl ListParameter<'_> {
             return Ok(List::typed(new_empty_array(self.item)));
         }
         let refuse = |item: &Expr| self.refuse(format!("a list with {}", rules::shown(item)));
+        if self.is_compared {
+            // No value equals an item with more digits.
+            let args = &mut call.args;
+            args.retain(|item| !rules::has_more_digits(item, self.item));
+        }
         let written = call.args.clone();
         let items = call.args.into_iter().zip(&written);
         let items = items.map(|(item, written)| {
@@ -124,6 +164,22 @@ pub(crate) fn unfolded(argument: Expr, lists: &[Arc<List>]) -> Expr {
     let values = natural.unwrap_or_else(|| Arc::clone(&list.values));
     let array = SingleRowListArrayBuilder::new(values).build_list_scalar();
     Expr::Literal(array, None)
+}
+
+/// The items of `list` that a value of type `to` can equal, and a NULL if it has one.
+fn comparable(list: &List, to: &DataType) -> Result<ArrayRef, SqlError> {
+    let items = list.items(to).map_err(DataFusionError::from)?;
+    if items.has_null {
+        let null = new_null_array(to, 1);
+        return Ok(concat(&[&items.values, &null]).map_err(DataFusionError::from)?);
+    }
+    let is_none = items.values.is_empty() && list.len() > 0;
+    // There are items all the same, which no value equals.
+    let first = is_none.then(|| ScalarValue::try_from_array(&list.values, 0));
+    match first.transpose()?.as_ref().and_then(rules::number_in) {
+        Some(first) => Ok(first.to_array()?),
+        None => Ok(items.values),
+    }
 }
 
 /// The items of `list` as values of type `to`. The error describes what cannot be assigned.

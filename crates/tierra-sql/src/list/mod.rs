@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! IN (long list), = ANY(ARRAY[long list]) --> written.rs: taken out of the text --+
-//! EXECUTE q(ARRAY[..]), arrays bound by a program --> bind.rs: assigned -----------+--> List --> InSet
+//! EXECUTE q(ARRAY[..]) --> bind.rs: assigned; arrays bound by a program -----------+--> List --> InSet
 //! = ANY($1), <> ALL($1) -------------------> any.rs: AnyOf, until $1 is known -----+
 //! ```
 //! The planner visits every expression many times, so thousands of literals would cost it hundreds of milliseconds. It
@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
+pub(crate) use any::is_any;
 pub(crate) use bind::{ListParameter, assigned, unfolded};
 pub(crate) use in_set::InSet;
 pub(crate) use items::{List, ListKind};

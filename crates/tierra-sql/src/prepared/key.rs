@@ -15,6 +15,7 @@ use super::Argument;
 use crate::error::{PreparedError, SqlError};
 use crate::list::{List, ListKind, array_items, assigned};
 use crate::names::identifier;
+use crate::rules::exactly;
 use crate::types::logical_type;
 use crate::{types, values};
 
@@ -98,7 +99,10 @@ impl KeyCondition {
             Operand::Literal(value) => Ok(value.clone()),
             Operand::Parameter(number) => match &arguments[*number] {
                 Argument::Written(written) => self.argument(*number, written, ty),
-                Argument::Value(value) => Ok(Value::of_array(&self.values(*number, value, ty)?, 0)),
+                Argument::Value(value) => {
+                    let value = self.values(*number, value, ty)?;
+                    Ok((0..value.len()).find_map(|at| Value::of_array(&value, at)))
+                }
                 Argument::List(list) => {
                     Err(self.refuse(*number, format!("a list of {} values", list.len()), ty))
                 }
@@ -157,10 +161,10 @@ impl KeyCondition {
         argument: &Expr,
         ty: LogicalType,
     ) -> Result<Option<Value>, PreparedError> {
-        literal(argument, ty).ok_or_else(|| self.refuse(number, argument.to_string(), ty))
+        key(argument, ty).ok_or_else(|| self.refuse(number, argument.to_string(), ty))
     }
 
-    /// The items of a list as keys of type `ty`.
+    /// The keys of type `ty` that the items of a list can equal.
     fn values(
         &self,
         number: usize,
@@ -168,16 +172,25 @@ impl KeyCondition {
         ty: LogicalType,
     ) -> Result<ArrayRef, PreparedError> {
         // As strict as for single literals: keys are not rounded, and a string is not a number.
-        let fits = match list.kind() {
-            ListKind::Integers => !is_text(ty) && ty != LogicalType::Boolean,
-            ListKind::Numbers => matches!(ty, LogicalType::Decimal { .. } | LogicalType::Double),
-            ListKind::Texts => is_text(ty),
-            ListKind::Typed => true,
+        let is_comparable = || list.is_comparable(&ty.arrow());
+        let (fits, is_compared) = match list.kind() {
+            ListKind::Integers => (!is_text(ty) && ty != LogicalType::Boolean, false),
+            ListKind::Numbers => match ty {
+                LogicalType::Decimal { .. } => (true, true),
+                ty => (ty == LogicalType::Double, false),
+            },
+            ListKind::Texts => (is_text(ty), false),
+            ListKind::Typed => (true, is_comparable()),
         };
         if !fits {
             let first = list.values().slice(0, 1);
             let first = array_value_to_string(&first, 0).unwrap_or_default();
             return Err(self.refuse(number, format!("a list with {first}"), ty));
+        }
+        if is_compared {
+            let items = list.items(&ty.arrow());
+            let items = items.map_err(|error| self.refuse(number, error.to_string(), ty))?;
+            return Ok(items.values);
         }
         assigned(list, &ty.arrow()).map_err(|found| self.refuse(number, found, ty))
     }
@@ -303,7 +316,40 @@ pub(super) fn operand(expr: &Expr, ty: LogicalType) -> Option<Operand> {
             let number: usize = name.strip_prefix('$')?.parse().ok()?;
             Some(Operand::Parameter(number.checked_sub(1)?))
         }
-        other => literal(other, ty).map(Operand::Literal),
+        other => key(other, ty).map(Operand::Literal),
+    }
+}
+
+/// A literal as a key of type `ty`; `Some(None)` equals none, `None` is another expression.
+fn key(expr: &Expr, ty: LogicalType) -> Option<Option<Value>> {
+    match (expr, ty) {
+        (Expr::Nested(inner), ty) => key(inner, ty),
+        (_, LogicalType::Decimal { precision, scale }) => {
+            let value = literal(expr, ty)?;
+            match number(expr) {
+                // The planner reads it.
+                Some(digits) if digits.contains(['e', 'E']) => None,
+                // It would be rounded to a key that does not equal it.
+                Some(digits) if exactly(&digits, precision, scale).is_none() => Some(None),
+                _ => Some(value),
+            }
+        }
+        _ => literal(expr, ty),
+    }
+}
+
+/// The digits of a number that is written.
+fn number(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            ast::Value::Number(digits, _) => Some(digits.clone()),
+            _ => None,
+        },
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => number(expr).map(|digits| format!("-{digits}")),
+        _ => None,
     }
 }
 
@@ -394,5 +440,12 @@ mod tests {
             Some(Some(Value::Bytes(b"x".as_slice().into())))
         );
         assert_eq!(LogicalType::Integer.arrow(), DataType::Int32);
+        let cents = LogicalType::Decimal {
+            precision: 9,
+            scale: 2,
+        };
+        assert_eq!(key(&expression("1.505"), cents), Some(None));
+        assert_eq!(key(&expression("-(1.505)"), cents), None);
+        assert!(matches!(key(&expression("-1.50"), cents), Some(Some(_))));
     }
 }

@@ -54,7 +54,10 @@ use crate::time::{Microseconds, Seconds};
 pub(crate) use assign_to::assign_to;
 pub(crate) use assignment::{argument, shown};
 pub(crate) use doubles::{CANONICAL, is_double, one_zero};
-pub(crate) use number::{LONG_NUMBER, exactly, is_long, may_be_long};
+pub(crate) use number::{
+    LONG_NUMBER, beside, exactly, has_more_digits, is_long, may_be_long, number_in,
+};
+pub(crate) use numbers::exact;
 use plan::wrap;
 pub(crate) use plan::{
     EachOperator, PhysicalRule, schema_below, under_its_name, uses, wrap_physical,

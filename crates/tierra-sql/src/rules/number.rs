@@ -115,6 +115,29 @@ pub(crate) fn exactly(text: &str, precision: u8, scale: u8) -> Option<i128> {
     (-bound < digits && digits < bound).then_some(digits)
 }
 
+/// An integer or a DECIMAL as a literal to compare with a value of the exact type `ty`; no digit is lost.
+pub(crate) fn beside(value: &ScalarValue, ty: &DataType) -> Option<ScalarValue> {
+    Some(Exact::of_value(value)?.beside(ty))
+}
+
+/// The number in a text, as the narrowest DECIMAL.
+pub(crate) fn number_in(text: &ScalarValue) -> Option<ScalarValue> {
+    let text = text.try_as_str()??.trim();
+    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
+    let number = Exact::parse(text).filter(|_| has_digit)?;
+    Some(number.scalar())
+}
+
+/// Whether `expr` is a number that has more digits after the point than `ty`, a DECIMAL.
+pub(crate) fn has_more_digits(expr: &Expr, ty: &DataType) -> bool {
+    match ty {
+        DataType::Decimal128(_, scale) if is_number(expr) => {
+            Exact::of(expr).is_some_and(|number| number.scale > scale.unsigned_abs())
+        }
+        _ => false,
+    }
+}
+
 /// A long number as the nearest double.
 pub(super) fn as_double(expr: &Expr) -> Option<ScalarValue> {
     long_text(expr).map(double)
@@ -174,6 +197,24 @@ impl Exact {
             }
             other => Self::parse(long_text(other)?),
         }
+    }
+
+    /// The value of an integer or a DECIMAL.
+    fn of_value(value: &ScalarValue) -> Option<Self> {
+        let (digits, scale) = match value {
+            ScalarValue::Decimal128(Some(digits), _, scale) => (i256::from_i128(*digits), *scale),
+            ScalarValue::Decimal256(Some(digits), _, scale) => (*digits, *scale),
+            integer if integer.data_type().is_integer() => {
+                let wide = integer.cast_to(&DataType::Decimal128(INTEGER_DIGITS, 0));
+                let Ok(ScalarValue::Decimal128(Some(digits), _, scale)) = wide else {
+                    return None;
+                };
+                (i256::from_i128(digits), scale)
+            }
+            _ => return None,
+        };
+        let scale = u8::try_from(scale).ok()?;
+        Some(Self { digits, scale })
     }
 
     fn combine(left: Self, op: Operator, right: Self) -> Option<Self> {

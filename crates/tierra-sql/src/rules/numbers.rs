@@ -216,7 +216,7 @@ fn is_decimal(ty: &DataType) -> bool {
 }
 
 /// A number with all its digits; other expressions unchanged.
-pub(super) fn exact(expr: Expr) -> Expr {
+pub(crate) fn exact(expr: Expr) -> Expr {
     match Exact::of(&expr) {
         Some(number) if is_number(&expr) => literal(number.scalar()),
         _ => expr,

@@ -17,6 +17,7 @@ use tierra_engine::{Change as TableChange, CommitError, RowIds};
 use super::prepare::{Prepared, PreparedChange, PreparedPlan, written_parameters};
 use super::run::{done, physical, planned};
 use super::{Session, unsupported};
+use crate::activity::Commit;
 use crate::change::{
     Change, ChangeStatement, Changed, Collecting, Effect, HeldRows, Upsert, first_of_each_key,
     truncated,
@@ -26,7 +27,7 @@ use crate::memory::{Collected, Writing};
 use crate::names::identifier;
 use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::{Write, WritePlan};
-use crate::sink::blocking;
+use crate::sink::committing;
 use crate::statement::{Compact, Parsed};
 use crate::view::View;
 
@@ -196,6 +197,7 @@ impl Session {
     /// Commits a write outside a transaction; returns the number of rows.
     async fn write_alone(&self, write: Write) -> Result<u64, SqlError> {
         let (database, execution) = (Arc::clone(&self.database), self.execution());
+        Commit::of_statement().begin()?;
         let written = tokio::task::spawn_blocking(move || {
             let mut tries = 1;
             loop {
@@ -410,7 +412,8 @@ impl Session {
         let tables = truncated(truncate, &self.database)?;
         self.refuse_in_transaction("TRUNCATE in a transaction")?;
         let database = Arc::clone(&self.database);
-        let rows = blocking(move || database.truncate(&tables)).await?;
+        let commit = Commit::of_statement();
+        let rows = committing(&commit, move || database.truncate(&tables)).await?;
         Ok(Outcome::Done(Done {
             command: "TRUNCATE TABLE",
             rows: Some(rows),
@@ -422,10 +425,15 @@ impl Session {
         let database = Arc::clone(&self.database);
         // A statement that was dropped meanwhile ends here.
         tokio::task::yield_now().await;
+        let commit = Commit::of_statement();
+        commit.begin()?;
         let committed = tokio::task::spawn_blocking(move || database.commit(vec![change])).await;
         match committed {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(SqlError::of_commit(error, "statement")),
+            Ok(Err(error)) => {
+                commit.refused();
+                Err(SqlError::of_commit(error, "statement"))
+            }
             Err(join) => Err(SqlError::engine(join)),
         }
     }

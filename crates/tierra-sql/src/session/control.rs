@@ -14,6 +14,7 @@ use tierra_engine::{Change as TableChange, CommitError, Snapshot, Table};
 
 use super::Session;
 use super::run::done;
+use crate::activity::Commit;
 use crate::error::{ChangeError, DefinitionError, SqlError};
 use crate::memory::Collected;
 use crate::names::identifier;
@@ -90,6 +91,7 @@ impl Session {
 
     async fn commit_transaction(&self) -> Result<Outcome, SqlError> {
         let _turn = self.transactions.turn().await;
+        Commit::of_statement().begin()?;
         let transaction = self.transactions.end()?;
         if transaction.has_failed() {
             return Ok(done("ROLLBACK"));

@@ -12,10 +12,11 @@ use tierra_engine::TierError;
 
 use super::Session;
 use super::run::{done, physical, planned};
+use crate::activity::Commit;
 use crate::error::{DefinitionError, SqlError};
 use crate::memory::Writing;
 use crate::outcome::{Done, Outcome};
-use crate::sink::{TableSink, blocking};
+use crate::sink::{TableSink, blocking, committing};
 use crate::tier_statement::TierStatement;
 use crate::{ddl, duplicate_names};
 
@@ -32,7 +33,8 @@ impl Session {
             None => {
                 let (spec, replicas) = ddl::table_spec(create)?;
                 let database = Arc::clone(&self.database);
-                blocking(move || database.create_table_in(spec, replicas)).await?;
+                let commit = Commit::of_statement();
+                committing(&commit, move || database.create_table_in(spec, replicas)).await?;
                 None
             }
             Some(query) => Some(self.create_table_as(create, query.clone(), sets).await?),
@@ -62,10 +64,11 @@ impl Session {
         let _writing = Writing::begin();
         let input = physical.spawned()?;
         let sink = TableSink::new(Arc::clone(&table));
-        let rows = sink.write_converted(input).await?;
+        let commit = Commit::of_statement();
+        let rows = sink.write_converted(input, &commit).await?;
         if rows == 0 {
             // No rows were committed: the table appears empty.
-            blocking(move || table.loader().finish()).await?;
+            committing(&commit, move || table.loader().finish()).await?;
         }
         Ok(rows)
     }
@@ -97,7 +100,8 @@ impl Session {
         match self.database.table(&name) {
             Some(table) => {
                 let replicas = ddl::changed_replicas(table.spec(), table.replicas(), options)?;
-                blocking(move || table.set_replicas(&replicas)).await?;
+                let commit = Commit::of_statement();
+                committing(&commit, move || table.set_replicas(&replicas)).await?;
             }
             None if alter.if_exists => {}
             None => return Err(DefinitionError::NoSuchTable(name).into()),
@@ -107,6 +111,7 @@ impl Session {
 
     pub(super) async fn run_tier(&self, statement: TierStatement) -> Result<Outcome, SqlError> {
         let database = Arc::clone(&self.database);
+        let commit = Commit::of_statement();
         match statement {
             TierStatement::Create {
                 name,
@@ -114,19 +119,22 @@ impl Session {
                 access,
                 if_not_exists,
             } => {
-                blocking(move || match database.add_tier_with(&name, &pool, access) {
-                    Err(TierError::Exists { .. }) if if_not_exists => Ok(()),
-                    added => added,
+                self.check_files()?;
+                committing(&commit, move || {
+                    match database.add_tier_with(&name, &pool, access) {
+                        Err(TierError::Exists { .. }) if if_not_exists => Ok(()),
+                        added => added,
+                    }
                 })
                 .await?;
                 Ok(done("CREATE TIER"))
             }
             TierStatement::Alter { name, access } => {
-                blocking(move || database.set_access(&name, access)).await?;
+                committing(&commit, move || database.set_access(&name, access)).await?;
                 Ok(done("ALTER TIER"))
             }
             TierStatement::Drop { name, if_exists } => {
-                blocking(move || match database.drop_tier(&name) {
+                committing(&commit, move || match database.drop_tier(&name) {
                     Err(TierError::Unknown { .. }) if if_exists => Ok(()),
                     dropped => dropped,
                 })
@@ -152,6 +160,7 @@ impl Session {
             }
         }
         let database = Arc::clone(&self.database);
-        Ok(blocking(move || database.drop_tables(&there)).await?)
+        let commit = Commit::of_statement();
+        Ok(committing(&commit, move || database.drop_tables(&there)).await?)
     }
 }

@@ -13,15 +13,19 @@ const ALIKE: f64 = 0.6;
 /// File extensions other than those of JSON and of compressed files.
 const FILES: [&str; 7] = ["parquet", "csv", "tsv", "arrow", "arrows", "ipc", "feather"];
 
-/// `error` with a hint, if it says that a table does not exist; `tables` are the existing ones.
-pub(super) fn explain(error: SqlError, tables: &[String]) -> SqlError {
+/// `error` with a hint, if it says that a table does not exist; `tables` are the existing ones. Nothing is told of files to a session
+/// that `refuses_files`.
+pub(super) fn explain(error: SqlError, tables: &[String], refuses_files: bool) -> SqlError {
     let SqlError::Query { message, .. } = &error else {
         return error;
     };
     let Some(name) = unknown_name(message) else {
         return error;
     };
-    let hint = hint(&name, tables);
+    let hint = match refuses_files {
+        true => suggestion(&name, tables),
+        false => hint(&name, tables),
+    };
     SqlError::NoTable { table: name, hint }
 }
 
@@ -54,6 +58,11 @@ fn hint(name: &str, tables: &[String]) -> String {
         }
         false => {}
     }
+    suggestion(name, tables)
+}
+
+/// The most similar name of a table.
+fn suggestion(name: &str, tables: &[String]) -> String {
     let alike = tables
         .iter()
         .map(|table| (normalized_levenshtein(name, table), table))
@@ -74,7 +83,7 @@ mod tests {
             message: message.to_string(),
             source: message.into(),
         };
-        explain(error, &["lineorder".to_string(), "part".to_string()]).to_string()
+        explain(error, &["lineorder".to_string(), "part".to_string()], false).to_string()
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod prepared;
 mod run;
 mod transaction;
 mod unsupported;
+mod uses;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,6 +65,9 @@ pub struct SessionOptions {
     pub execution: Option<Scheduling>,
     /// Bytes that the session's queries may use together; by default half of the machine's memory.
     pub query_memory_bytes: Option<usize>,
+    /// Whether statements that name a file are refused, because whoever writes them is not whose files they are: reading one, COPY
+    /// to one, and CREATE TIER.
+    pub refuses_files: bool,
 }
 
 /// A connection to a database. Queries of one session may run at the same time.
@@ -77,6 +81,7 @@ pub struct Session {
     connection: Connection,
     tables: Arc<SessionTables>,
     planned: AtomicU64,
+    refuses_files: bool,
 }
 
 impl Session {
@@ -129,7 +134,11 @@ impl Session {
         context.register_catalog(CATALOG, Arc::new(catalog));
         Ok(Self {
             database,
-            context: files::add_to(context),
+            context: match options.refuses_files {
+                true => context,
+                false => files::add_to(context),
+            },
+            refuses_files: options.refuses_files,
             memory,
             beginning,
             prepared: Arc::default(),
@@ -225,12 +234,12 @@ impl Session {
     }
 
     /// Cancels a running statement of any session of the database, by its number in `tierra_queries`; `false` if there is none.
-    /// The statement ends with [`SqlError::Cancelled`]. One that writes has written nothing then, unless it was about to commit.
+    /// The statement ends with [`SqlError::Cancelled`], and has written nothing then. One that commits is not cancelled anymore.
     pub fn cancel(&self, statement: u64) -> bool {
         self.connection.cancel(statement)
     }
 
-    /// Cancels all running statements of this session.
+    /// Cancels all running statements of this session, except those whose rows are [set aside](Rows::set_aside).
     pub fn interrupt(&self) {
         self.connection.cancel_own();
     }
@@ -248,6 +257,11 @@ impl Session {
     /// Where the session is in a transaction.
     pub fn transaction(&self) -> TransactionState {
         self.transactions.state()
+    }
+
+    /// Whether the open transaction only reads; `false` outside of one.
+    pub fn is_read_only(&self) -> bool {
+        self.transactions.check_writable("").is_err()
     }
 
     /// Whether a statement outside a transaction commits by itself: `true` at first.

@@ -1,8 +1,8 @@
 //! The prepared statements of a session: point queries, which are planned once, and plans of other statements, into
 //! which EXECUTE puts its arguments.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,7 @@ use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::config::ConfigOptions;
+use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::logical_plan::{Execute, Prepare};
 use datafusion::logical_expr::simplify::SimplifyContext;
@@ -23,6 +24,7 @@ use datafusion::sql::sqlparser::ast;
 use futures::future::BoxFuture;
 
 use super::Session;
+use super::uses::{self, Given, Use};
 use crate::activity::cancellable;
 use crate::change::Change;
 use crate::error::{PreparedError, SqlError};
@@ -142,16 +144,21 @@ impl Statements {
 /// The plan of a statement with parameters, before optimisation. DataFusion's optimiser invents names and relies on known
 /// conditions and keys, which is wrong for a plan that it optimises a second time.
 pub(super) struct PreparedPlan {
+    /// It has a parameter for each [`Use`].
     plan: LogicalPlan,
     /// The types of the parameters, in order; `None` if unknown.
     parameters: Vec<Option<FieldRef>>,
+    /// The types that a program will bind, if it said so.
+    declared: Vec<Option<DataType>>,
+    /// The names of the parameters in the plan.
+    used: HashSet<String>,
 }
 
 impl PreparedPlan {
-    /// The plan of `prepare`, which has `written` parameters. Parameters that a query does not use are not in its plan.
+    /// The plan of `prepare`. Parameters that a query does not use are not in its plan.
     pub(super) fn of(
         prepare: Prepare,
-        written: usize,
+        written: WrittenParameters,
         config: &ConfigOptions,
     ) -> Result<Self, SqlError> {
         let plan = Arc::unwrap_or_clone(prepare.input);
@@ -160,7 +167,7 @@ impl PreparedPlan {
         let mut known = plan.get_parameter_fields()?;
         // Of a statement that declares no types DataFusion lists those that it knows, without the gaps between them.
         let are_declared = prepare.fields.len() > known.values().flatten().count();
-        let count = written.max(prepare.fields.len());
+        let count = written.count.max(prepare.fields.len());
         let parameters = (1..=count).map(|number| {
             let name = format!("${number}");
             let found = settled.remove(&name).flatten();
@@ -168,9 +175,17 @@ impl PreparedPlan {
             let declared = prepare.fields.get(number - 1).filter(|_| are_declared);
             found.or_else(|| declared.cloned())
         });
+        let parameters = parameters.collect();
+        let plan = match written.are_typed {
+            // The argument has the declared type in every use.
+            true => plan,
+            false => uses::told_apart(plan, count)?,
+        };
         Ok(Self {
-            parameters: parameters.collect(),
+            used: plan.get_parameter_names()?,
             plan,
+            parameters,
+            declared: Vec::new(),
         })
     }
 
@@ -179,17 +194,41 @@ impl PreparedPlan {
         &self.parameters
     }
 
-    /// The plan with these types for the parameters whose types are unknown.
+    /// The plan for arguments of these types, which are those of the parameters whose types are unknown.
     pub(super) fn with_types(&self, types: &[Option<DataType>]) -> Self {
         let typed = self.parameters.iter().enumerate().map(|(place, found)| {
             let given = types.get(place).cloned().flatten();
+            // How many digits a DECIMAL has its value tells.
+            let given = given.filter(|ty| !matches!(ty, DataType::Decimal128(_, _)));
             let given = given.map(|ty| Arc::new(Field::new("", ty, true)));
             found.clone().or(given)
         });
         Self {
             plan: self.plan.clone(),
             parameters: typed.collect(),
+            declared: types.to_vec(),
+            used: self.used.clone(),
         }
+    }
+
+    /// A NULL for each use of each parameter, of the type that its argument will have.
+    pub(super) fn nulls(&self) -> Result<ParamValues, DataFusionError> {
+        let declared = |place: usize| self.declared.get(place).and_then(Option::as_ref);
+        let null = |how: Use, place: usize| match &self.parameters[place] {
+            None => Ok(ScalarValue::Null),
+            Some(field) => ScalarValue::try_from(&match (how, declared(place)) {
+                (Use::Computed, Some(declared)) => uses::operand_type(declared, field.data_type()),
+                _ => field.data_type().clone(),
+            }),
+        };
+        let places = 0..self.parameters.len();
+        let nulls = Use::ALL
+            .into_iter()
+            .flat_map(|how| places.clone().map(move |place| (how, place)))
+            .map(|(how, place)| Ok(ScalarAndMetadata::new(null(how, place)?, None)));
+        Ok(ParamValues::List(
+            nulls.collect::<Result<_, DataFusionError>>()?,
+        ))
     }
 
     /// The plan before optimisation.
@@ -201,20 +240,23 @@ impl PreparedPlan {
     pub(super) fn bind(
         &self,
         execute: Execute,
+        given: Given,
         lists: &[Arc<List>],
         state: &SessionState,
     ) -> Result<LogicalPlan, SqlError> {
-        let values = self.assign(execute, lists, state)?;
+        let values = self.values(execute, given, lists, state)?;
         let values = values.into_iter();
         let values = values.map(|value| ScalarAndMetadata::new(value, None));
         let values = ParamValues::List(values.collect());
         Ok(self.plan.clone().replace_params_with_values(&values)?)
     }
 
-    /// The arguments as values of the parameters' types. DataFusion would cast them, and truncate 2.7 to 2.
-    fn assign(
+    /// The arguments for each use. One that is assigned is a value of its parameter's type: DataFusion would cast it, and
+    /// truncate 2.7 to 2.
+    fn values(
         &self,
         execute: Execute,
+        given_by: Given,
         lists: &[Arc<List>],
         state: &SessionState,
     ) -> Result<Vec<ScalarValue>, SqlError> {
@@ -236,8 +278,11 @@ impl PreparedPlan {
             Ok(Expr::Literal(value, _)) => Some(value),
             _ => None,
         };
-        let arguments = parameters.into_iter().zip(&self.parameters).zip(1..);
-        let assigned = arguments.map(|((value, field), number)| {
+        let value_for = |value: Expr,
+                         field: &Option<FieldRef>,
+                         number: usize,
+                         how: Use|
+         -> Result<ScalarValue, SqlError> {
             let not_constant = |given: &Expr| PreparedError::NotConstant {
                 name: name.clone(),
                 parameter: number,
@@ -252,10 +297,25 @@ impl PreparedPlan {
                     statement: &name,
                     number,
                     item: item.data_type(),
+                    is_compared: how == Use::Compared,
+                    is_bound: given_by == Given::Bound,
                 };
                 return parameter.bind(value, lists, constant);
             }
             let given = unfolded(value, lists);
+            if how != Use::Assigned {
+                let digits = match field.data_type() {
+                    DataType::Decimal128(_, _) if given_by == Given::Written => {
+                        rules::exact(given.clone())
+                    }
+                    _ => given.clone(),
+                };
+                let kept = constant(digits)
+                    .and_then(|value| uses::kept(&value, field.data_type(), how, given_by));
+                if let Some(kept) = kept {
+                    return Ok(kept);
+                }
+            }
             let refused = || no_value(&name, number, &given, field);
             let assigned =
                 rules::argument(given.clone(), field.data_type())?.ok_or_else(refused)?;
@@ -265,21 +325,52 @@ impl PreparedPlan {
                 None => not_constant(&given),
             })?;
             Ok(value.cast_to(field.data_type())?)
-        });
-        assigned.collect()
+        };
+        let count = self.parameters.len();
+        let mut values = vec![ScalarValue::Null; Use::ALL.len() * count];
+        for ((value, field), number) in parameters.into_iter().zip(&self.parameters).zip(1..) {
+            let is_used = |how: &Use| {
+                self.used
+                    .contains(&format!("${}", how.number(number, count)))
+            };
+            let mut uses: Vec<Use> = Use::ALL.into_iter().filter(is_used).collect();
+            if uses.is_empty() {
+                // What it must be, it must be all the same.
+                uses.push(Use::Assigned);
+            }
+            for how in uses {
+                let place = how.number(number, count) - 1;
+                values[place] = value_for(value.clone(), field, number, how)?;
+            }
+        }
+        Ok(values)
     }
 }
 
 /// The highest parameter number that can be bound, as in PostgreSQL.
 const PARAMETERS_MOST: usize = 65_535;
 
-/// The highest parameter number in `statement`, if it is a PREPARE.
-pub(super) fn written_parameters(statement: &Statement) -> usize {
+/// The parameters of a PREPARE as it is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WrittenParameters {
+    /// Their highest number.
+    count: usize,
+    /// Whether PREPARE says their types.
+    are_typed: bool,
+}
+
+/// The parameters of `statement`, if it is a PREPARE.
+pub(super) fn written_parameters(statement: &Statement) -> WrittenParameters {
     let Statement::Statement(statement) = statement else {
-        return 0;
+        return WrittenParameters::default();
     };
-    let ast::Statement::Prepare { statement, .. } = statement.as_ref() else {
-        return 0;
+    let ast::Statement::Prepare {
+        statement,
+        data_types,
+        ..
+    } = statement.as_ref()
+    else {
+        return WrittenParameters::default();
     };
     let mut most = 0;
     let _ = ast::visit_expressions(statement.as_ref(), |expr| {
@@ -291,7 +382,10 @@ pub(super) fn written_parameters(statement: &Statement) -> usize {
         }
         ControlFlow::<()>::Continue(())
     });
-    most
+    WrittenParameters {
+        count: most,
+        are_typed: !data_types.is_empty(),
+    }
 }
 
 impl Session {
@@ -330,8 +424,8 @@ impl Session {
     }
 
     /// Runs the prepared statement `name` with these arguments, one per parameter. An arrow `Scalar` is a value; an array is a
-    /// list, for parameters in `= ANY($1)` and `<> ALL($1)`. Arguments are assigned to the parameters' types as INSERT assigns
-    /// values to columns. A list stays one array.
+    /// list, for parameters in `= ANY($1)` and `<> ALL($1)`. An argument that INSERT or UPDATE stores is assigned to its column. One
+    /// that is compared, or computed with, keeps its type and its value. A list stays one array.
     ///
     /// # Errors
     /// If there is no such statement, if an argument does not fit, or if the statement fails.
@@ -389,7 +483,7 @@ impl Session {
                 name: name.to_string(),
                 parameters: parameters.collect::<Result<_, SqlError>>()?,
             };
-            self.run_bound(execute, &[]).await
+            self.run_bound(execute, Given::Bound, &[]).await
         };
         Box::pin(async move {
             let tracked = self.connection.begin(text);

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::Datum;
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
@@ -83,8 +81,9 @@ impl Session {
         self.prepare_typed(sql, &[])
     }
 
-    /// As [`Session::prepare`]. A parameter whose type the statement leaves open, as in `SELECT $1`, has that of `types` at its
-    /// place.
+    /// As [`Session::prepare`], for arguments of these types. A parameter whose type the statement leaves open, as in `SELECT $1`, has
+    /// that of `types` at its place; of a DECIMAL it stays open, because its digits are those of the value. The types of the rows
+    /// are those for such arguments.
     ///
     /// # Errors
     /// As [`Session::prepare`].
@@ -349,16 +348,8 @@ fn schema_of_plan(
     ) {
         return Ok(None);
     }
-    let nulls = plan.parameters().iter().map(|field| {
-        let value = match field {
-            Some(field) => ScalarValue::try_from(field.data_type())?,
-            None => ScalarValue::Null,
-        };
-        Ok(ScalarAndMetadata::new(value, None))
-    });
-    let nulls = nulls.collect::<Result<Vec<_>, DataFusionError>>()?;
     let bound = plan.plan().clone();
-    let bound = bound.replace_params_with_values(&ParamValues::List(nulls))?;
+    let bound = bound.replace_params_with_values(&plan.nulls()?)?;
     let options = state.config_options();
     let analyzed = state
         .analyzer()

@@ -19,9 +19,10 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 
-use super::prepare::{Prepared, PreparedPlan, written_parameters};
+use super::prepare::{Prepared, PreparedPlan, WrittenParameters, written_parameters};
+use super::uses::Given;
 use super::{Session, fixed, missing, unsupported};
-use crate::activity::{TEXT_MOST, cancellable};
+use crate::activity::{Commit, TEXT_MOST, cancellable};
 use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::ignored_syntax::{self, FunctionKind};
 use crate::information_schema::describe;
@@ -56,7 +57,7 @@ impl Session {
         });
         let result = result.await.map_err(|error| {
             self.transactions.fail(&error);
-            missing::explain(error, &self.database.tables())
+            missing::explain(error, &self.database.tables(), self.refuses_files)
         });
         Outcome::tracked(
             tracked,
@@ -115,7 +116,10 @@ impl Session {
     async fn run_own(&self, compact: &Compact) -> Result<Option<Outcome>, SqlError> {
         let statement = match &compact.statement {
             Statement::Statement(statement) => statement,
-            Statement::CopyTo(copy) => return self.copy_csv(copy).await,
+            Statement::CopyTo(copy) => {
+                self.check_files()?;
+                return self.copy_csv(copy).await;
+            }
             _ => return Ok(None),
         };
         if let Some(outcome) = self.run_control(statement).await? {
@@ -224,6 +228,9 @@ impl Session {
         let view = self.transactions.view();
         let view = view.unwrap_or_else(|| Arc::new(View::new(&self.database)));
         state.config_mut().set_extension(view);
+        // Rows of an INSERT are written by another task.
+        let commit = Arc::new(Commit::of_statement());
+        state.config_mut().set_extension(commit);
         state
     }
 
@@ -236,17 +243,17 @@ impl Session {
         Ok(state)
     }
 
-    /// Runs a plan. `written` is the number of parameters of a statement to prepare.
+    /// Runs a plan. `written` are the parameters of a statement to prepare.
     async fn run_plan(
         &self,
         state: SessionState,
         plan: LogicalPlan,
         lists: &[Arc<List>],
-        written: usize,
+        written: WrittenParameters,
     ) -> Result<Outcome, SqlError> {
         match plan {
             LogicalPlan::Statement(LogicalStatement::Execute(execute)) => {
-                self.run_bound(execute, lists).await
+                self.run_bound(execute, Given::Written, lists).await
             }
             LogicalPlan::Statement(LogicalStatement::Prepare(prepare)) => {
                 let name = prepare.name.clone();
@@ -259,7 +266,7 @@ impl Session {
             LogicalPlan::Statement(statement) => self.run_setting(statement).await,
             LogicalPlan::Explain(mut explain) => {
                 if let Some(execute) = execute_in(&explain.plan) {
-                    let bound = self.bound(execute, lists).await?;
+                    let bound = self.bound(execute, Given::Written, lists).await?;
                     explain.stringified_plans =
                         vec![bound.to_stringified(PlanType::InitialLogicalPlan)];
                     explain.plan = Arc::new(bound);
@@ -272,7 +279,7 @@ impl Session {
                     if let Some(Prepared::Change(_)) = prepared.map(Prepared::planned) {
                         return Err(unsupported::EXPLAIN_ANALYZE.into());
                     }
-                    analyze.input = Arc::new(self.bound(execute, lists).await?);
+                    analyze.input = Arc::new(self.bound(execute, Given::Written, lists).await?);
                 }
                 if matches!(analyze.input.as_ref(), LogicalPlan::Dml(_)) {
                     // The rows would be committed at once.
@@ -291,13 +298,14 @@ impl Session {
     pub(super) async fn run_bound(
         &self,
         execute: Execute,
+        given: Given,
         lists: &[Arc<List>],
     ) -> Result<Outcome, SqlError> {
         let change = match self.prepared.get(&execute.name).map(Prepared::planned) {
             Some(Prepared::Change(prepared)) => Some(prepared),
             _ => None,
         };
-        let plan = self.bound(execute, lists).await?;
+        let plan = self.bound(execute, given, lists).await?;
         let state = self.state();
         if let Some(prepared) = change {
             return self.change(state, plan, &prepared.change).await;
@@ -309,12 +317,18 @@ impl Session {
     }
 
     /// The plan of a prepared statement with these arguments.
-    async fn bound(&self, execute: Execute, lists: &[Arc<List>]) -> Result<LogicalPlan, SqlError> {
+    async fn bound(
+        &self,
+        execute: Execute,
+        given: Given,
+        lists: &[Arc<List>],
+    ) -> Result<LogicalPlan, SqlError> {
         let plan = match self.prepared.get(&execute.name).map(Prepared::planned) {
             Some(Prepared::Plan(plan)) => plan,
             Some(Prepared::Change(prepared)) => {
                 let (state, lists) = (self.state(), lists.to_vec());
-                return apart(async move { prepared.plan.bind(execute, &lists, &state) }).await?;
+                return apart(async move { prepared.plan.bind(execute, given, &lists, &state) })
+                    .await?;
             }
             Some(Prepared::Point(_) | Prepared::Write(_, _)) => {
                 return Err(PreparedError::Point(execute.name).into());
@@ -322,7 +336,7 @@ impl Session {
             None => return Err(PreparedError::NotThere(execute.name).into()),
         };
         let (state, lists) = (self.state(), lists.to_vec());
-        apart(async move { plan.bind(execute, &lists, &state) }).await?
+        apart(async move { plan.bind(execute, given, &lists, &state) }).await?
     }
 
     /// Runs statements that change only the session.
@@ -330,6 +344,9 @@ impl Session {
         let command = match &mut statement {
             LogicalStatement::SetVariable(set) => {
                 fixed::refuse(&set.variable)?;
+                if set.variable.starts_with(SPILLED) {
+                    self.check_files()?;
+                }
                 "SET"
             }
             LogicalStatement::ResetVariable(reset) => {
@@ -393,6 +410,7 @@ impl Session {
         state: SessionState,
         plan: LogicalPlan,
     ) -> Result<Outcome, SqlError> {
+        self.check_files_of(&plan)?;
         let physical = physical(state, plan).await?;
         let stream = physical.spawned()?;
         let stream = Watched::new(stream, &self.memory, &self.database);
@@ -412,6 +430,7 @@ impl Session {
         plan: LogicalPlan,
         command: &'static str,
     ) -> Result<Outcome, SqlError> {
+        self.check_files_of(&plan)?;
         let physical = physical(state, plan).await?;
         let _writing = Writing::begin();
         let rows = written(&physical).await?;
@@ -447,6 +466,8 @@ fn execute_in(plan: &LogicalPlan) -> Option<Execute> {
     }
 }
 
+/// The setting for where queries spill to.
+const SPILLED: &str = "datafusion.runtime.temp_directory";
 /// Batches that a query computes ahead of its reader.
 const BATCHES_AHEAD: usize = 2;
 

@@ -1,6 +1,9 @@
 //! A prepared statement tells the types of its parameters and rows before it runs, and they are those that it has then.
 
-use arrow::array::{ArrayRef, AsArray, Datum, Int64Array, StringArray};
+use arrow::array::{
+    ArrayRef, AsArray, Datum, Decimal128Array, Float64Array, Int64Array, StringArray,
+    TimestampMicrosecondArray,
+};
 use arrow::datatypes::{DataType, Int64Type};
 use futures::StreamExt;
 use tierra_sql::{Outcome, Prepared, Session};
@@ -167,4 +170,60 @@ async fn what_cannot_be_right_is_an_error() {
             .to_string();
         assert!(gone.contains("dropped"), "{gone}");
     }
+}
+
+/// A value that a program binds is compared as it is, by key and by plan alike, and assigned where it is stored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_compared_keeps_its_value() {
+    let twins = scratch().await;
+    let session = &twins.tierra;
+    session
+        .execute("UPDATE t SET n = 20, d = 1.51, day = DATE '2026-01-02' WHERE id = 2")
+        .await
+        .unwrap();
+    let double = Float64Array::new_scalar(1.7);
+    let wide = Int64Array::new_scalar(3_000_000_000);
+    let mills = Decimal128Array::from(vec![1_505])
+        .with_precision_and_scale(4, 3)
+        .unwrap();
+    let mills = arrow::array::Scalar::new(mills);
+    let noon = TimestampMicrosecondArray::new_scalar(1_767_268_800_000_000);
+    let doubles = Float64Array::from(vec![1.7, 2.0]);
+    for (condition, argument, expected) in [
+        ("id = ?", &double as &dyn Datum, &[][..]),
+        ("id > ?", &double, &[2]),
+        ("id + 0 = ?", &double, &[]),
+        ("n < ?", &wide, &[1, 2]),
+        ("n = ?", &wide, &[]),
+        ("d < ?", &mills, &[1]),
+        ("d = ?", &mills, &[]),
+        ("day < ?", &noon, &[1]),
+        ("day <= ?", &noon, &[1]),
+        ("id = ANY(?)", &doubles, &[2]),
+        ("n > 0 AND id = ANY(?)", &doubles, &[2]),
+        ("id IN (SELECT id FROM t WHERE id < ?)", &double, &[1]),
+        ("id * ? > 3", &double, &[2]),
+    ] {
+        let sql = format!("SELECT id FROM t WHERE {condition}");
+        let prepared = session.prepare(&sql).await.unwrap();
+        let found = run(session, &prepared, &[argument]).await;
+        let mut found: Vec<i64> = found
+            .iter()
+            .flat_map(|ids| ids.as_primitive::<Int64Type>().values().to_vec())
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, expected, "{condition}");
+    }
+    let delete = session.prepare("DELETE FROM t WHERE id = ?").await.unwrap();
+    run(session, &delete, &[&double]).await;
+    let update = session
+        .prepare("UPDATE t SET n = ? WHERE id = 2")
+        .await
+        .unwrap();
+    run(session, &update, &[&double]).await;
+    let left = session
+        .query("SELECT id, n FROM t ORDER BY id")
+        .await
+        .unwrap();
+    assert_eq!(crate::twins::rows(&left), ["1|10", "2|2"]);
 }

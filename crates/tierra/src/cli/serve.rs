@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use clap::Args;
+use tierra::sql::SessionOptions;
 use tierra_postgres::{Options, Server, Tls, Users};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -38,6 +39,9 @@ pub(crate) struct ServeArguments {
     /// The most connections at a time, of each protocol
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
+    /// Let statements name files and directories of this machine: FROM 'file', COPY TO 'file', CREATE TIER
+    #[arg(long)]
+    allow_files: bool,
     #[command(flatten)]
     open: OpenOptions,
 }
@@ -60,6 +64,10 @@ pub(crate) async fn run(arguments: &ServeArguments) -> Result<(), CommandError> 
         (Some(_), true) => "with TLS",
     };
     let connections_most = arguments.max_connections.into();
+    let session = SessionOptions {
+        refuses_files: !arguments.allow_files,
+        ..database.session_options().clone()
+    };
     let http = arguments.http.map(|address| {
         let options = tierra_http::Options {
             address,
@@ -78,7 +86,7 @@ pub(crate) async fn run(arguments: &ServeArguments) -> Result<(), CommandError> 
         tls,
         requires_tls: arguments.require_tls,
         connections_most,
-        session: database.session_options().clone(),
+        session: session.clone(),
     };
     let server = Server::bind(Arc::clone(database.engine()), options)?;
     let address = server.address().map_err(CommandError::Signal)?;
@@ -121,8 +129,7 @@ pub(crate) async fn run(arguments: &ServeArguments) -> Result<(), CommandError> 
         };
         eprintln!("listening for HTTP on {scheme}://{address}, for {who}, {how}");
         let engine = Arc::clone(database.engine());
-        http.serve_database(engine, database.session_options().clone())
-            .await
+        http.serve_database(engine, session).await
     };
     // One that cannot be served ends the other.
     let ended = |served: std::io::Result<()>| served.inspect_err(|_| stop_all());

@@ -1,0 +1,164 @@
+//! What a connection waits for while a statement runs: the statement, its time limit, a request to cancel it, and the client's end.
+//!
+//! So a client that was killed stops its query. What is told to end is still waited for: it may have changed rows before it heard.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tierra_sql::{Listed, SqlError};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use crate::connection::{Connection, Stop};
+use crate::error::Fault;
+use crate::wire::MESSAGE_MOST_BYTES;
+use crate::wire::frame::Message;
+
+/// The time between two attempts to stop a statement, which may be between two of its parts.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Why a statement is to end before it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Cancelled,
+    Late,
+    Gone,
+}
+
+impl From<End> for Stop {
+    fn from(end: End) -> Self {
+        let message = match end {
+            End::Gone => return Self::Gone,
+            End::Late => "canceling statement due to statement timeout",
+            End::Cancelled => "canceling statement due to user request",
+        };
+        Fault::new("57014", message).into()
+    }
+}
+
+impl Connection {
+    /// Starts the time of a statement.
+    pub(crate) fn start_clock(&mut self) {
+        let most = self.settings.statement_timeout();
+        self.deadline = most.map(|most| Instant::now() + most);
+    }
+
+    /// Waits for what ends a statement. Nothing of what the client sends meanwhile is lost.
+    async fn end(&mut self) -> End {
+        let current = Arc::clone(&self.key.current);
+        let deadline = self.deadline;
+        tokio::select! {
+            biased;
+            () = self.wire.gone() => End::Gone,
+            () = current.cancelled() => End::Cancelled,
+            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => End::Late,
+        }
+    }
+
+    /// The result of `work`, a part of a statement of the session.
+    pub(crate) async fn watched<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, SqlError>>,
+    ) -> Result<T, Stop> {
+        let session = Arc::clone(&self.session);
+        let queries = self.shared.queries.clone();
+        let mut work = pin!(work);
+        // The tasks that it starts run where queries do.
+        let mut work = poll_fn(move |context| {
+            let _within = queries.enter();
+            work.as_mut().poll(context)
+        });
+        let mut end = None;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return match (done, end) {
+                    (_, Some(End::Gone)) => Err(Stop::Gone),
+                    (Err(SqlError::Cancelled), end) => Err(end.unwrap_or(End::Cancelled).into()),
+                    (done, _) => Ok(done?),
+                },
+                found = self.end(), if end.is_none() => {
+                    end = Some(found);
+                    session.interrupt();
+                }
+                () = sleep(AGAIN), if end.is_some() => session.interrupt(),
+            }
+        }
+    }
+
+    /// The result of `work`, which the session lists and does not run, and which heeds `stop` as long as nothing is changed.
+    pub(crate) async fn watched_to_its_end<T>(
+        &mut self,
+        listed: &Listed,
+        stop: &AtomicBool,
+        work: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Stop> {
+        let mut work = pin!(work);
+        let mut end = None;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return match (done, end) {
+                    (_, Some(End::Gone)) => Err(Stop::Gone),
+                    (Err(fault), Some(end)) if fault.code == Fault::CANCELLED => Err(end.into()),
+                    (done, _) => Ok(done?),
+                },
+                found = self.end_of(listed), if end.is_none() => {
+                    end = Some(found);
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// As [`Connection::end`], of work that the session lists.
+    async fn end_of(&mut self, listed: &Listed) -> End {
+        tokio::select! {
+            biased;
+            () = listed.cancelled() => End::Cancelled,
+            end = self.end() => end,
+        }
+    }
+
+    /// The result of `work`, which may be dropped at any time.
+    pub(crate) async fn watched_for<T>(
+        &mut self,
+        listed: &Listed,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Stop> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            end = self.end_of(listed) => Err(end.into()),
+        }
+    }
+
+    /// The next message of a COPY.
+    pub(crate) async fn next_of_copy(&mut self, listed: &Listed) -> Result<Message, Stop> {
+        let current = Arc::clone(&self.key.current);
+        let deadline = self.deadline;
+        tokio::select! {
+            biased;
+            () = listed.cancelled() => Err(End::Cancelled.into()),
+            () = current.cancelled() => Err(End::Cancelled.into()),
+            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                Err(End::Late.into())
+            }
+            message = self.wire.next(MESSAGE_MOST_BYTES) => Ok(message?),
+        }
+    }
+
+    /// Sends what waits if it is much. A client that does not read within the statement's time is given up: it would be in the middle
+    /// of a message.
+    pub(crate) async fn send_if_full(&mut self) -> Result<(), Stop> {
+        match self.deadline {
+            None => Ok(self.wire.send_if_full().await?),
+            Some(deadline) => match timeout_at(deadline, self.wire.send_if_full()).await {
+                Ok(sent) => Ok(sent?),
+                Err(_) => Err(Stop::Gone),
+            },
+        }
+    }
+}
