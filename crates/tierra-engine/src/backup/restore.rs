@@ -296,6 +296,9 @@ fn path_of(
     std::path::absolute(&path).map_err(io_error(&path))
 }
 
+/// The entries of the tables, and what they name.
+type Written = (Vec<Arc<TableEntry>>, Vec<Arc<OwnedExtent>>);
+
 /// Writes what a backup holds into new pools.
 struct Writing<'a, P> {
     backup: &'a Backup,
@@ -306,8 +309,8 @@ struct Writing<'a, P> {
 }
 
 impl<P: FnMut(BackupProgress)> Writing<'_, P> {
-    /// Writes all extents and logs. Returns the entries of the tables, and what they name.
-    fn tables(mut self) -> Result<(Vec<Arc<TableEntry>>, Vec<Arc<OwnedExtent>>), BackupError> {
+    /// Writes all extents and logs.
+    fn tables(mut self) -> Result<Written, BackupError> {
         let backup = self.backup;
         let Contents {
             manifest,
