@@ -61,6 +61,7 @@
 pub mod bits;
 mod block;
 mod bytes;
+mod cell;
 mod chunk;
 mod dictionary;
 mod encoding;
@@ -75,12 +76,13 @@ mod sketch;
 mod value;
 mod view;
 
+pub use cell::Cell;
 pub use chunk::{
     BoundFilter, CellAt, CellSink, CellWalk, Chunk, ChunkPlan, CodeFilter, Scratch, SelectStats,
     Verdict, read_cells,
 };
 pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
-pub use encoding::{EncodeError, Encoding, ParseEncodingError};
+pub use encoding::{CodedText, EncodeError, Encoding, ParseEncodingError};
 pub use error::{FilterError, FormatError};
 pub use filter::{Filter, FilterKind, OrdinalSet, ValueRange, ValueSet, evaluate};
 pub use limits::{CHUNK_ROWS, NULL_CODE};
@@ -91,4 +93,4 @@ pub use postings::{
 };
 pub use reader::ColumnReader;
 pub use sketch::DistinctSketch;
-pub use value::{Cell, Value};
+pub use value::Value;
