@@ -20,7 +20,7 @@ use crate::bytes::lines;
 use crate::encoding::EncodeError;
 use crate::encoding::encoded;
 use crate::encoding::format::{BlockPlan, Plan};
-use crate::encoding::values::{ChunkValues, sampled};
+use crate::encoding::values::ChunkValues;
 use crate::ordinal;
 
 /// A block's strings on their way into a chunk, one after the other.
@@ -136,26 +136,4 @@ pub(crate) fn plan(
         encoded,
         ..Plan::of_blocks(blocks)
     }))
-}
-
-/// One in so many of the blocks that a sample has is coded for an estimate.
-const SAMPLED_PER_CODED: usize = 4;
-
-/// Bytes of all blocks, estimated from some that are coded by `code`.
-pub(crate) fn estimate(
-    values: &ChunkValues,
-    mut code: impl FnMut(&Texts, &mut CodedBlock) -> bool,
-) -> Option<f64> {
-    let (mut texts, mut coded) = (Texts::default(), CodedBlock::default());
-    let (mut rows, mut bytes) = (0, 0);
-    for block in sampled(values.blocks()).step_by(SAMPLED_PER_CODED) {
-        texts.fill(values, block);
-        coded.clear();
-        if !code(&texts, &mut coded) {
-            return None;
-        }
-        rows += texts.ends.len();
-        bytes += lines(coded.len_bytes());
-    }
-    Some(bytes as f64 * values.rows() as f64 / rows.max(1) as f64)
 }

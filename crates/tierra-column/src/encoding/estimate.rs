@@ -1,12 +1,12 @@
 //! Choosing an encoding from a sample of the values.
 //!
 //! Minima, maxima and NULLs of every block are known before this is asked, so the bytes of plain,
-//! static and frame of reference are exact. Mini-blocks, differences, distinct values and coded
-//! strings are measured on evenly spread blocks and scaled up.
+//! static and frame of reference are exact. Mini-blocks, differences and distinct values are
+//! measured on evenly spread blocks and scaled up.
 //!
 //! The rule: the fewest bytes win, where the bytes of an encoding that is slower to read count more
-//! (its [`handicap`](crate::encoding::format::Format::handicap)), and one that estimates nothing is used only where it is asked
-//! for. Strings of which few are new get a dictionary first, if the column may have one.
+//! (its [`handicap`](crate::encoding::format::Format::handicap)). One that estimates nothing is used only where it is asked for.
+//! Strings get a dictionary if the column may have one and few of them are new; else they are plain.
 
 use crate::encoding::values::{ChunkValues, Sample};
 use crate::encoding::{Encoding, dictionary};
@@ -15,23 +15,22 @@ use crate::logical_type::Physical;
 /// The encoding for these values.
 pub(crate) fn encoding(values: &ChunkValues, has_dictionary: bool) -> Encoding {
     match values.ty.physical() {
-        Physical::Ordinal => smallest(values, &Sample::new(values), has_dictionary),
+        Physical::Ordinal => ordinal_encoding(values, has_dictionary),
         Physical::Bytes if has_dictionary && dictionary::pays_for_strings(values) => {
             Encoding::Dictionary
         }
-        Physical::Bytes => smallest(values, &Sample::none(), false),
-        Physical::Wide => Encoding::Plain,
+        Physical::Wide | Physical::Bytes => Encoding::Plain,
     }
 }
 
-fn smallest(values: &ChunkValues, sample: &Sample, has_dictionary: bool) -> Encoding {
+fn ordinal_encoding(values: &ChunkValues, has_dictionary: bool) -> Encoding {
+    let sample = Sample::new(values);
     Encoding::ALL
         .into_iter()
-        .filter(|encoding| encoding.supports(values.ty))
         .filter(|encoding| has_dictionary || !encoding.uses_dictionary())
         .filter_map(|encoding| {
             let format = encoding.format();
-            let bytes = (format.estimate)(values, sample)?;
+            let bytes = (format.estimate)(values, &sample)?;
             Some((encoding, bytes, bytes * format.handicap))
         })
         // Of two that cost the same, the one that is read faster.

@@ -25,8 +25,7 @@ pub(crate) struct Format {
     pub(crate) uses_dictionary: bool,
     /// What estimated bytes are multiplied with: slower reading must save this much.
     pub(crate) handicap: f64,
-    /// Estimated bytes of the values; `None` where they cannot be stored so, or should not. The sample is of ordinals: of other
-    /// values it has none.
+    /// Estimated bytes of values that have ordinals; `None` where they cannot be stored so, or should not.
     pub(crate) estimate: fn(&ChunkValues, &Sample) -> Option<f64>,
     /// Decides on base, widths and lengths; `None` where the values cannot be stored so.
     pub(crate) plan: fn(&ChunkValues) -> Result<Option<Plan>, EncodeError>,

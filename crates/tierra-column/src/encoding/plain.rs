@@ -40,9 +40,6 @@ fn blocks(physical: Physical) -> BlockKind {
 }
 
 fn estimate(values: &ChunkValues, _: &Sample) -> Option<f64> {
-    if values.ty.physical() == Physical::Bytes {
-        return plain_strings::estimate(values);
-    }
     let bitmap = match values.null_codes {
         0 => 0,
         _ => validity::BITMAP_BYTES,

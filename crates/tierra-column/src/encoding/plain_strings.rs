@@ -22,7 +22,7 @@ use crate::encoding::EncodeError;
 use crate::encoding::format::{BlockPlan, Plan, PlannedBlock, Writer};
 use crate::encoding::source::Arrays;
 use crate::encoding::validity;
-use crate::encoding::values::{ChunkValues, sampled};
+use crate::encoding::values::ChunkValues;
 use crate::error::FormatError;
 use crate::ordinal;
 
@@ -33,17 +33,6 @@ pub(crate) fn plan(values: &ChunkValues) -> Result<Plan, EncodeError> {
         .map(|block| plan_block(arrays, block))
         .collect();
     Ok(Plan::of_blocks(blocks?))
-}
-
-/// Bytes of all blocks without validity bitmaps, estimated from some.
-pub(crate) fn estimate(values: &ChunkValues) -> Option<f64> {
-    let arrays = values.source.arrays();
-    let (mut rows, mut bytes) = (0, 0);
-    for block in sampled(values.blocks()) {
-        rows += values.block_rows(block);
-        bytes += lines(plan_block(arrays, block).ok()?.len_bytes);
-    }
-    Some(bytes as f64 * values.rows() as f64 / rows.max(1) as f64)
 }
 
 fn plan_block(arrays: &Arrays, block: usize) -> Result<BlockPlan, EncodeError> {

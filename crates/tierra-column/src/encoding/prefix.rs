@@ -26,9 +26,9 @@ pub(crate) const FORMAT: Format = Format {
     nulls: Nulls::Bitmap,
     base_of: BaseOf::Chunk,
     uses_dictionary: false,
-    // No string is read where it lies.
-    handicap: 2.0,
-    estimate: |values, _| coded::estimate(values, code),
+    handicap: 1.0,
+    // Used where it is asked for: no string is read where it lies.
+    estimate: |_, _| None,
     plan: |values| coded::plan(values, code),
     write: encoded::write,
 };

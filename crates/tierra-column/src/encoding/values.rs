@@ -82,14 +82,6 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Of values without ordinals.
-    pub(crate) fn none() -> Sample {
-        Sample {
-            blocks: Vec::new(),
-            scale: 0.0,
-        }
-    }
-
     pub(crate) fn new(values: &ChunkValues) -> Sample {
         let mut rows = 0;
         let blocks = sampled(values.blocks())

@@ -1,5 +1,5 @@
 //! Promise: on twelve named distributions the estimator's choice takes at most 1.10 times the bytes
-//! of the best encoding, dictionary included. Strings are stored otherwise than they are only where that halves them.
+//! of the best encoding, dictionary included. Strings are stored as they are, or in a dictionary: other encodings are slower to read.
 
 use std::sync::Arc;
 
@@ -8,6 +8,8 @@ use arrow::array::{ArrayRef, Int32Array, Int64Array, StringViewArray};
 use tierra_column::{ChunkPlan, DictionaryBuilder, Encoding, LogicalType};
 
 const ROWS: usize = 300_000;
+/// Encodings of strings that are used only where they are asked for.
+const CODED: [Encoding; 3] = [Encoding::Front, Encoding::Prefix, Encoding::Fsst];
 
 fn bytes(ty: LogicalType, column: &ArrayRef, encoding: Option<Encoding>) -> (Encoding, usize) {
     let mut builder = DictionaryBuilder::new(ty, 1);
@@ -103,6 +105,7 @@ fn the_choice_is_within_a_tenth_of_the_best() {
         let (best, least) = Encoding::ALL
             .into_iter()
             .filter(|encoding| encoding.supports(*ty))
+            .filter(|encoding| *ty != text || !CODED.contains(encoding))
             .map(|encoding| bytes(*ty, column, Some(encoding)))
             .min_by_key(|&(_, bytes)| bytes)
             .unwrap();
@@ -116,51 +119,14 @@ fn the_choice_is_within_a_tenth_of_the_best() {
 }
 
 #[test]
-fn strings_are_coded_where_that_halves_them() {
-    const FACTOR: u64 = 7919;
-    let shuffled = |i: u64| i * FACTOR % ROWS as u64;
-    let mut random = Random(0x57e175);
-    let texts: [(&str, Encoding, Vec<String>); 5] = [
-        (
-            "sorted keys",
-            Encoding::Front,
-            (0..ROWS).map(|i| format!("Customer#{i:09}")).collect(),
-        ),
-        (
-            "the same in any order",
-            Encoding::Prefix,
-            (0..ROWS as u64)
-                .map(|i| format!("Customer#{:09}", shuffled(i)))
-                .collect(),
-        ),
-        (
-            "addresses of a few places",
-            Encoding::Prefix,
-            (0..ROWS as u64)
-                .map(|i| format!("https://example{}.org/articles/{}", i % 7, shuffled(i)))
-                .collect(),
-        ),
-        (
-            "a short beginning",
-            Encoding::Plain,
-            (0..ROWS)
-                .map(|i| format!("no {i} {:x}", random.next()))
-                .collect(),
-        ),
-        (
-            "nothing in common",
-            Encoding::Plain,
-            (0..ROWS).map(|_| format!("{:x}", random.next())).collect(),
-        ),
-    ];
-    for (name, expected, texts) in texts {
-        let column: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
-        let (chosen, taken) = bytes(LogicalType::Varchar, &column, None);
-        assert_eq!(chosen, expected, "{name}");
-        let (_, plain) = bytes(LogicalType::Varchar, &column, Some(Encoding::Plain));
-        assert!(
-            chosen == Encoding::Plain || taken * 2 < plain,
-            "{name}: {taken} of {plain}"
-        );
+fn strings_are_coded_only_where_it_is_asked_for() {
+    let texts = (0..ROWS).map(|i| format!("Customer#{i:09}"));
+    let column: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
+    let (chosen, plain) = bytes(LogicalType::Varchar, &column, None);
+    assert_eq!(chosen, Encoding::Plain);
+    for encoding in CODED {
+        let (chosen, taken) = bytes(LogicalType::Varchar, &column, Some(encoding));
+        assert_eq!(chosen, encoding);
+        assert!(taken < plain, "{encoding}: {taken} of {plain}");
     }
 }
