@@ -25,6 +25,7 @@ mod support;
 mod access;
 mod batches;
 mod changes;
+mod coded_strings;
 mod columns;
 mod copies;
 mod crash;
