@@ -4,7 +4,9 @@
 //! one pass over it, straight into the array's own buffer. Strings are 16-byte views: from a
 //! dictionary they are gathered, and its string buffers are shared, not copied.
 
+mod groups;
 mod strings;
+mod totals;
 
 use std::iter::repeat_n;
 use std::mem;
@@ -31,6 +33,9 @@ use crate::error::FormatError;
 use crate::logical_type::{LogicalType, Physical};
 use crate::ordinal::{self, OrdinalType};
 use strings::StringColumn;
+
+pub use groups::{ColumnGroups, GroupTotals};
+pub use totals::{ColumnTotals, Totals, WantedTotals};
 
 /// Collects rows of one column into an arrow array.
 #[derive(Debug)]
