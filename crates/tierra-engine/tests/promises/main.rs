@@ -62,6 +62,7 @@ mod replicas;
 mod running;
 mod salvage;
 mod scan;
+mod totals;
 mod undo;
 mod vanish;
 mod versions;
