@@ -22,7 +22,7 @@ const LAYERS: &[(&str, &[&[&str]])] = &[
             &["", "bits", "bytes", "view", "logical_type", "ordinal"],
             &["limits", "value", "block", "error", "sketch"],
             &["filter", "encoding"],
-            &["dictionary"],
+            &["dictionary", "cell"],
             &["chunk"],
             &["reader", "postings"],
         ],

@@ -9,8 +9,9 @@ use arrow::array::{
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use tierra_column::bits::Mask;
 use tierra_column::{
-    Cell, Chunk, ChunkPlan, ColumnReader, Dictionary, DictionaryBuilder, DistinctSketch, Encoding,
-    Filter, LogicalType, Physical, Scratch, Value, ValueSet, Verdict, evaluate,
+    Cell, Chunk, ChunkPlan, ColumnReader, ColumnTotals, Dictionary, DictionaryBuilder,
+    DistinctSketch, Encoding, Filter, LogicalType, Physical, Scratch, Value, ValueSet, Verdict,
+    WantedTotals, evaluate,
 };
 use tierra_interleave::{Execution, run_plain};
 
@@ -189,6 +190,8 @@ pub fn check(case: &Case) {
         );
     }
 
+    check_totals(&chunk, dictionary, &column);
+
     for question in case.questions.iter().take(4) {
         if let Some(filter) = filter(question, &column) {
             check_filter(&chunk, dictionary, &filter, &column);
@@ -252,4 +255,28 @@ fn check_filter(
             );
         }
     }
+}
+
+/// Totals of packed codes are those of the column.
+fn check_totals(chunk: &Chunk<'_>, dictionary: Option<&Dictionary>, column: &ArrayRef) {
+    let ty = chunk.logical_type();
+    let all = WantedTotals {
+        sum: true,
+        extremes: true,
+    };
+    if !all.of_type(ty) {
+        return;
+    }
+    let mut scratch = Scratch::new();
+    let mut of_chunk = ColumnTotals::new(ty, all);
+    for block in 0..chunk.blocks() {
+        of_chunk
+            .append(chunk, block, &Mask::all(), dictionary, &mut scratch)
+            .expect("a whole chunk");
+    }
+    let mut of_column = ColumnTotals::new(ty, all);
+    of_column
+        .append_array(column)
+        .expect("an array of the type");
+    assert_eq!(of_chunk.finish(), of_column.finish(), "{ty}");
 }

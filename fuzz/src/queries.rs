@@ -6,8 +6,8 @@ use arrow::array::{Array, ArrayRef, Int64Array, StringViewArray};
 use arrow::compute::cast;
 use tierra_column::bits::Mask;
 use tierra_column::{
-    Chunk, ColumnReader, Dictionary, DictionaryBuilder, Filter, LogicalType, Physical, Scratch,
-    Value, ValueSet,
+    Chunk, ColumnReader, ColumnTotals, Dictionary, DictionaryBuilder, Filter, LogicalType,
+    Physical, Scratch, Value, ValueSet, WantedTotals,
 };
 use tierra_interleave::{Execution, run_plain};
 
@@ -117,6 +117,23 @@ pub fn read(chunk: &Chunk<'_>, dictionary: Option<&Dictionary>) -> usize {
         let _ = chunk.verify_block(block);
         rows += decode(block, &Mask::first(chunk.block_rows(block)), &mut scratch);
     }
+    let all = WantedTotals {
+        sum: true,
+        extremes: true,
+    };
+    let wanted = if all.of_type(ty) {
+        all
+    } else {
+        WantedTotals::default()
+    };
+    let mut totals = ColumnTotals::new(ty, wanted);
+    for block in blocks() {
+        let half = Mask::first(chunk.block_rows(block) / 2);
+        totals.add_known(chunk, block, half.count());
+        // What it returns does not matter here: whatever a block holds, there are totals or an error.
+        let _ = totals.append(chunk, block, &half, dictionary, &mut scratch);
+    }
+    rows += totals.finish().count as usize;
     let decoder = dictionary.map(Dictionary::decoder);
     let mut reader = ColumnReader::new(ty, 16);
     for row in (0..chunk.rows())

@@ -49,8 +49,8 @@
 //! - [`Filter`] is one column's condition with SQL's treatment of NULL; [`Chunk::bind`] translates
 //!   it into codes, [`evaluate`] applies it to rows that are not in chunks yet.
 //! - [`Dictionary`] numbers a column's values, in generations; [`DictionaryBuilder`] adds to it.
-//! - [`ColumnReader`] collects selected rows into arrow arrays; [`Chunk::value`] is the interleaved
-//!   lookup of one cell.
+//! - [`ColumnReader`] collects selected rows into arrow arrays, [`ColumnTotals`] their number, sum, least and greatest, from
+//!   packed codes; [`Chunk::value`] is the interleaved lookup of one cell.
 //! - [`DistinctSketch`] knows about how many distinct values a column has.
 //! - [`Postings`] list the rows of each code: the stored part of an inverted index.
 //! - [`bits`] are packed codes and the kernels on them.
@@ -61,6 +61,7 @@
 pub mod bits;
 mod block;
 mod bytes;
+mod cell;
 mod chunk;
 mod dictionary;
 mod encoding;
@@ -75,12 +76,13 @@ mod sketch;
 mod value;
 mod view;
 
+pub use cell::Cell;
 pub use chunk::{
     BoundFilter, CellAt, CellSink, CellWalk, Chunk, ChunkPlan, CodeFilter, Scratch, SelectStats,
     Verdict, read_cells,
 };
 pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
-pub use encoding::{EncodeError, Encoding, ParseEncodingError};
+pub use encoding::{CodedText, EncodeError, Encoding, ParseEncodingError};
 pub use error::{FilterError, FormatError};
 pub use filter::{Filter, FilterKind, OrdinalSet, ValueRange, ValueSet, evaluate};
 pub use limits::{CHUNK_ROWS, NULL_CODE};
@@ -89,6 +91,6 @@ pub use postings::{
     EntryRange, POSTINGS_CHUNKS_MAX, Position, PostingList, Postings, PostingsError,
     PostingsLayout, PostingsPlan,
 };
-pub use reader::ColumnReader;
+pub use reader::{ColumnGroups, ColumnReader, ColumnTotals, GroupTotals, Totals, WantedTotals};
 pub use sketch::DistinctSketch;
-pub use value::{Cell, Value};
+pub use value::Value;

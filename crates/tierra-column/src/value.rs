@@ -1,5 +1,4 @@
-//! One value at a time: scalars of filters and keys ([`Value`]), and cells read from chunks
-//! ([`Cell`]).
+//! One value at a time: scalars of filters and keys.
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{
@@ -76,18 +75,4 @@ impl Value {
             Value::Bytes(_) => "VARCHAR",
         }
     }
-}
-
-/// A cell read from a chunk; strings are borrowed from the chunk or its dictionary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cell<'a> {
-    /// NULL.
-    Null,
-    /// Of any type that maps to an ordinal.
-    Ordinal(u64),
-    /// A DECIMAL beyond 18 digits, unscaled.
-    Wide(i128),
-    /// A string's bytes. From an unverified chunk they may be anything; [`crate::ColumnReader`]
-    /// checks them before they become a string.
-    Bytes(&'a [u8]),
 }

@@ -5,7 +5,7 @@ use arrow::datatypes::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type,
     TimestampMicrosecondType,
 };
-use tierra_column::{Cell, LogicalType, Physical, Value, ordinal};
+use tierra_column::{Cell, CodedText, FormatError, LogicalType, Physical, Value, ordinal};
 
 /// The cell in row `row` of a column of type `ty`.
 pub(crate) fn cell_of(ty: LogicalType, values: &ArrayRef, row: usize) -> Cell<'_> {
@@ -38,22 +38,30 @@ fn primitive<T: ArrowPrimitiveType>(values: &ArrayRef, row: usize) -> T::Native 
     values.as_primitive::<T>().value(row)
 }
 
-/// Whether a cell holds this value.
-pub(crate) fn holds(cell: Cell<'_>, value: &Value) -> bool {
-    match (cell, value) {
+/// Whether a cell holds this value. Fails only where a chunk's string cannot be decoded.
+pub(crate) fn holds(cell: Cell<'_>, value: &Value) -> Result<bool, FormatError> {
+    Ok(match (cell, value) {
         (Cell::Ordinal(cell), Value::Ordinal(value)) => cell == *value,
         (Cell::Wide(cell), Value::Wide(value)) => cell == *value,
         (Cell::Bytes(cell), Value::Bytes(value)) => cell == &**value,
+        (Cell::Coded(cell), Value::Bytes(value)) => decoded(cell)? == **value,
         _ => false,
-    }
+    })
 }
 
-/// A cell as an owned value; `None` for NULL.
-pub(crate) fn value_of(cell: Cell<'_>) -> Option<Value> {
-    match cell {
+/// A cell as an owned value; `None` for NULL. Fails only where a chunk's string cannot be decoded.
+pub(crate) fn value_of(cell: Cell<'_>) -> Result<Option<Value>, FormatError> {
+    Ok(match cell {
         Cell::Null => None,
         Cell::Ordinal(ordinal) => Some(Value::Ordinal(ordinal)),
         Cell::Wide(value) => Some(Value::Wide(value)),
         Cell::Bytes(bytes) => Some(Value::Bytes(bytes.into())),
-    }
+        Cell::Coded(text) => Some(Value::Bytes(decoded(text)?.into())),
+    })
+}
+
+fn decoded(text: CodedText<'_>) -> Result<Vec<u8>, FormatError> {
+    let mut bytes = Vec::new();
+    text.decode(&mut bytes)?;
+    Ok(bytes)
 }

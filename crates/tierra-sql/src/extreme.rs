@@ -20,6 +20,21 @@ pub(crate) fn functions() -> [AggregateUDF; 2] {
     [Extreme::Least(Min::new()), Extreme::Greatest(Max::new())].map(AggregateUDF::from)
 }
 
+/// An end of the order of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Least,
+    Greatest,
+}
+
+/// Which end one of the two functions yields; `None` for other functions.
+pub(crate) fn end(function: &AggregateUDF) -> Option<End> {
+    Some(match function.inner().downcast_ref::<Extreme>()? {
+        Extreme::Least(_) => End::Least,
+        Extreme::Greatest(_) => End::Greatest,
+    })
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Extreme {
     Least(Min),

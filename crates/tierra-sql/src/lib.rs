@@ -61,6 +61,7 @@ mod table;
 mod text;
 mod tier_statement;
 mod time;
+mod totals;
 mod types;
 mod values;
 mod view;

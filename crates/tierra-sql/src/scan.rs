@@ -4,7 +4,9 @@
 //!
 //! The engine hands out blocks of rows to the partitions on request, evaluates the filters on packed codes, and decodes
 //! only the wanted columns of surviving rows. Filters that joins and top-k operators learn while the query runs are checked
-//! before every batch. A partition gives way to other tasks of its thread ([`Turn`]), so that all threads get their share.
+//! before every batch. An aggregation of all rows asks for totals instead of rows ([`totals`]). A partition gives way to other tasks of its thread ([`Turn`]), so that all threads get their share.
+
+mod totals;
 
 use std::fmt;
 use std::pin::Pin;
@@ -40,6 +42,7 @@ use futures::Stream;
 use tierra_engine::{Scan, ScanCounters, ScanCursor, ScanSpec, Snapshot, row_id_field};
 use tierra_interleave::Scheduling;
 
+pub(crate) use self::totals::WantedColumns;
 use crate::filter::{ColumnFilters, DynamicFilters};
 use crate::late::RowSource;
 use crate::settings::{self, TierraSettings};
@@ -131,8 +134,13 @@ impl TierraScanExec {
         })
     }
 
-    /// The scan of the execution that `partition` belongs to.
-    fn shared_scan(&self, partition: usize, settings: &TierraSettings) -> Arc<Scan> {
+    /// The scan of the execution that `partition` belongs to. It returns rows, or totals that are wanted instead.
+    fn shared_scan(
+        &self,
+        partition: usize,
+        settings: &TierraSettings,
+        wanted: Option<&WantedColumns>,
+    ) -> Arc<Scan> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = shared.begun.get(partition).copied().unwrap_or(true);
         if begun {
@@ -149,10 +157,15 @@ impl TierraScanExec {
                 projection: plan.projection.clone(),
                 filters: plan.filters.clone(),
                 // More rows than requested would be decoded in vain.
-                batch_rows: plan.batch_rows.min(plan.fetch.unwrap_or(usize::MAX)),
+                batch_rows: match wanted {
+                    Some(_) => totals::TOTALS_ROWS,
+                    None => plan.batch_rows.min(plan.fetch.unwrap_or(usize::MAX)),
+                },
                 execution: plan.execution,
             };
-            if plan.row_ids {
+            if let Some(wanted) = wanted {
+                wanted.scan(&plan.snapshot, spec, settings)
+            } else if plan.row_ids {
                 plan.snapshot.scan_with_row_ids(spec)
             } else if plan.fetch.is_some() {
                 // It stops early: where it begins matters, and others gain nothing.
@@ -348,7 +361,7 @@ impl ExecutionPlan for TierraScanExec {
     ) -> Result<SendableRecordBatchStream> {
         let wanted = context.session_config().batch_size();
         let settings = settings::of(context.session_config().options());
-        let scan = self.shared_scan(partition, &settings);
+        let scan = self.shared_scan(partition, &settings, None);
         let cursor = scan.cursor_by(settings.reading);
         let cursor = cursor.map_err(|error| DataFusionError::External(Box::new(error)))?;
         let stream = ScanStream {

@@ -17,6 +17,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use tierra_column::Encoding;
 use tierra_engine::{ColumnPlacement, CopyInfo, Database, Fault, TierInfo};
 use tierra_memory::Counters;
 
@@ -254,7 +255,7 @@ fn replicas(database: &Database) -> Result<SystemTable> {
     ])
 }
 
-/// For each column: its stored and near bytes, those of its index, and the time that near copies save or would save.
+/// For each column: its stored and near bytes, its encodings, the bytes of its index, and the time that near copies save or would save.
 fn columns(database: &Database) -> Result<SystemTable> {
     let columns = database.placements();
     let text = |of: fn(&ColumnPlacement) -> &str| -> ArrayRef {
@@ -265,12 +266,21 @@ fn columns(database: &Database) -> Result<SystemTable> {
         let values = values.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
         Arc::new(Int64Array::from_iter_values(values))
     };
+    let encodings = columns.iter().map(|column| {
+        let names: Vec<_> = column.encodings.iter().map(Encoding::to_string).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    });
     let heat = columns.iter().map(|column| column.heat.as_secs_f64() * 1e3);
     SystemTable::new([
         ("table_name", false, text(|column| &column.table)),
         ("column_name", false, text(|column| &column.column)),
         ("bytes", false, number(|column| column.stored_bytes)),
         ("near_bytes", false, number(|column| column.near_bytes)),
+        (
+            "encodings",
+            true,
+            Arc::new(encodings.collect::<StringArray>()),
+        ),
         ("index_bytes", false, number(|column| column.index_bytes)),
         (
             "index_near_bytes",

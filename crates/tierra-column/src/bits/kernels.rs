@@ -284,6 +284,20 @@ impl Kernels {
         arch::on_u64s(self.0, masked(values), UnpackSelected { mask, out })
     }
 
+    /// The sum of the selected values, of a block at most; of all without a mask.
+    pub(crate) fn sum_u64(&self, values: &[u64], mask: Option<&Mask>) -> u128 {
+        arch::on_u64s(self.0, masked(values), Sum { mask })
+    }
+
+    /// The smallest and the largest of the selected values, of a block at most; of all without a mask. `None` if there is none.
+    pub(crate) fn min_max_selected_u64(
+        &self,
+        values: &[u64],
+        mask: Option<&Mask>,
+    ) -> Option<(u64, u64)> {
+        arch::on_u64s(self.0, masked(values), MinMax { mask })
+    }
+
     /// The smallest and the largest of any number of values; `None` if there is none.
     pub fn min_max_u64(&self, values: &[u64]) -> Option<(u64, u64)> {
         arch::on_u64s(self.0, values, MinMax { mask: None })

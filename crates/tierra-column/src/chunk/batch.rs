@@ -25,11 +25,11 @@ use std::task::{Context, Poll, Waker};
 use arrow::datatypes::ToByteSlice;
 use tierra_interleave::{Chain, Cx, GroupReport, GroupSize, Mode, for_each};
 
+use crate::cell::Cell;
 use crate::chunk::Chunk;
 use crate::chunk::flat::Decoded;
 use crate::dictionary::{Decoder, ValueRef};
 use crate::error::FormatError;
-use crate::value::Cell;
 
 /// Which cell to read.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,8 @@
 use crate::bits::{BLOCK_LEN, CodeBits, Kernels, Mask};
 use crate::chunk::Chunk;
 use crate::chunk::layout::BlockEntry;
+use crate::encoding::coded_strings::CodedStrings;
+use crate::encoding::coding::Coding;
 use crate::encoding::compressed::{Codec, Compressed};
 use crate::encoding::delta::{self, Frame};
 use crate::encoding::fastpfor::Patched;
@@ -46,6 +48,8 @@ pub(crate) enum Payload<'a> {
     /// 16 bytes each.
     Wide(&'a [u8]),
     Strings(Strings<'a>),
+    /// Strings that are not stored as they are.
+    Coded(CodedStrings<'a>),
 }
 
 impl<'a> Chunk<'a> {
@@ -75,6 +79,8 @@ impl<'a> Chunk<'a> {
             let bytes = &bytes[..len];
             Payload::Compressed(Compressed::new(codec, bytes, entry.width, width, rows))
         };
+        let coded =
+            |coding| CodedStrings::new(coding, bytes, len, rows, entry.width).map(Payload::Coded);
         let payload = match descriptor.kind {
             BlockKind::Packed => Payload::Packed(run(bytes)),
             BlockKind::MiniBlocks(minis) => {
@@ -91,6 +97,9 @@ impl<'a> Chunk<'a> {
             }
             BlockKind::Wide => Payload::Wide(&bytes[..rows * WIDE_BYTES]),
             BlockKind::Strings => Payload::Strings(Strings::new(bytes, len, rows, entry.width)),
+            BlockKind::Front => coded(Coding::Front)?,
+            BlockKind::Fsst => coded(Coding::Fsst)?,
+            BlockKind::Prefix => coded(Coding::Prefix)?,
         };
         Ok(BlockData {
             base: descriptor.block_base(&entry),
@@ -144,7 +153,8 @@ impl BlockData<'_> {
                 Payload::Patched(_)
                 | Payload::Compressed(_)
                 | Payload::Wide(_)
-                | Payload::Strings(_),
+                | Payload::Strings(_)
+                | Payload::Coded(_),
             ) => nulls = Mask::none(),
         }
         nulls
@@ -171,7 +181,8 @@ impl BlockData<'_> {
                 Payload::Patched(_)
                 | Payload::Compressed(_)
                 | Payload::Wide(_)
-                | Payload::Strings(_),
+                | Payload::Strings(_)
+                | Payload::Coded(_),
             ) => false,
         }
     }
@@ -235,7 +246,8 @@ impl BlockData<'_> {
             | Payload::Compressed(_)
             | Payload::Differences(..)
             | Payload::Wide(_)
-            | Payload::Strings(_) => {
+            | Payload::Strings(_)
+            | Payload::Coded(_) => {
                 debug_assert!(false, "only codes are filtered as codes");
                 *mask = Mask::none();
             }
@@ -252,7 +264,8 @@ impl BlockData<'_> {
             | Payload::MiniBlocks(_)
             | Payload::Differences(..)
             | Payload::Wide(_)
-            | Payload::Strings(_) => Err(FormatError::corrupt(
+            | Payload::Strings(_)
+            | Payload::Coded(_) => Err(FormatError::corrupt(
                 "a block",
                 "it is not what its chunk's encoding says",
             )),
@@ -269,7 +282,8 @@ impl BlockData<'_> {
             | Payload::Compressed(_)
             | Payload::Differences(..)
             | Payload::Wide(_)
-            | Payload::Strings(_) => return false,
+            | Payload::Strings(_)
+            | Payload::Coded(_) => return false,
         }
         true
     }
@@ -300,7 +314,7 @@ impl BlockData<'_> {
             Payload::Runs(runs) => runs.unpack(kernels, out),
             Payload::Patched(patched) => patched.unpack(kernels, out),
             Payload::Compressed(compressed) => compressed.unpack(kernels, out)?,
-            Payload::Wide(_) | Payload::Strings(_) => {
+            Payload::Wide(_) | Payload::Strings(_) | Payload::Coded(_) => {
                 debug_assert!(false, "only codes are unpacked");
                 out.fill(0);
             }

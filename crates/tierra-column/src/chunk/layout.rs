@@ -53,7 +53,9 @@ use crate::bits::{BLOCK_LEN, MAX_WIDTH, PAD_BYTES, max_code, packed_bytes};
 use crate::block::Summary;
 use crate::bytes::{LINE_BYTES, array, lines, read_u32, read_u64};
 use crate::encoding::format::{BaseOf, BlockKind, Nulls};
-use crate::encoding::{Encoding, delta, fastpfor, frame_of_reference, plain_wide, rle, validity};
+use crate::encoding::{
+    Encoding, delta, fastpfor, frame_of_reference, fsst, plain_wide, prefix, rle, validity,
+};
 use crate::error::FormatError;
 use crate::limits::{CHUNK_ROWS, SKETCHED_ROWS};
 use crate::logical_type::LogicalType;
@@ -215,7 +217,10 @@ impl Descriptor {
                 | BlockKind::Lz4
                 | BlockKind::Snappy
                 | BlockKind::Differences
-                | BlockKind::Strings,
+                | BlockKind::Strings
+                | BlockKind::Front
+                | BlockKind::Fsst
+                | BlockKind::Prefix,
                 _,
             ) => return None,
         };
@@ -233,7 +238,10 @@ impl Descriptor {
             | BlockKind::Snappy
             | BlockKind::Differences
             | BlockKind::Wide
-            | BlockKind::Strings => false,
+            | BlockKind::Strings
+            | BlockKind::Front
+            | BlockKind::Fsst
+            | BlockKind::Prefix => false,
         }
     }
 
@@ -249,6 +257,9 @@ impl Descriptor {
             BlockKind::Differences => (delta::HEADER_BYTES + packed, false),
             BlockKind::Wide => (plain_wide::WIDE_BYTES * rows, false),
             BlockKind::Strings => (lines(packed), true),
+            BlockKind::Front => (lines(packed), true),
+            BlockKind::Fsst => (lines(packed) + fsst::COUNTS_BYTES, true),
+            BlockKind::Prefix => (lines(packed) + prefix::HEADER_BYTES, true),
         };
         (self.bitmap_bytes() + values, more)
     }
@@ -474,7 +485,10 @@ impl Descriptor {
             | BlockKind::Snappy
             | BlockKind::Differences
             | BlockKind::Wide
-            | BlockKind::Strings => false,
+            | BlockKind::Strings
+            | BlockKind::Front
+            | BlockKind::Fsst
+            | BlockKind::Prefix => false,
         }
     }
 
@@ -489,7 +503,10 @@ impl Descriptor {
             | BlockKind::Snappy
             | BlockKind::Differences
             | BlockKind::Wide
-            | BlockKind::Strings => max_code(entry.width),
+            | BlockKind::Strings
+            | BlockKind::Front
+            | BlockKind::Fsst
+            | BlockKind::Prefix => max_code(entry.width),
         }
     }
 }

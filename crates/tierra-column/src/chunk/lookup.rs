@@ -11,6 +11,8 @@
 //! fastpfor, rle      entry > the block
 //! lz4, snappy        entry > the block
 //! plain strings      entry > [validity] > ends > text
+//! front              entry > [validity] > ends > coded bytes of the row's group
+//! fsst, prefix       entry > [validity] > ends > coded bytes > symbols, prefixes
 //! ```
 //!
 //! The chain is a hand-written state machine instead of an `async fn`: its state between two loads is
@@ -27,17 +29,18 @@ use arrow::datatypes::ToByteSlice;
 use tierra_interleave::{Cx, Load, Mode};
 
 use crate::bits::{BLOCK_LEN, Kernels, packed_bytes};
+use crate::cell::Cell;
 use crate::chunk::Chunk;
 use crate::chunk::block_data::Payload;
 use crate::chunk::flat::Decoded;
 use crate::chunk::layout::BlockEntry;
 use crate::dictionary::{Decoder, ValueRef};
+use crate::encoding::coded_strings::CodedStrings;
 use crate::encoding::delta::HEADER_BYTES;
 use crate::encoding::format::BlockKind;
 use crate::encoding::plain_wide::{self, WIDE_BYTES};
 use crate::encoding::validity::BITMAP_BYTES;
 use crate::error::FormatError;
-use crate::value::Cell;
 
 impl<'a> Chunk<'a> {
     /// The value in row `row`. `decoder` is that of the column's dictionary; only dictionary chunks
@@ -135,7 +138,10 @@ impl<'a> Chunk<'a> {
             | BlockKind::Lz4
             | BlockKind::Snappy
             | BlockKind::Differences
-            | BlockKind::Strings => {
+            | BlockKind::Strings
+            | BlockKind::Front
+            | BlockKind::Fsst
+            | BlockKind::Prefix => {
                 let code = Kernels::words(values, self.descriptor.width, row);
                 (code, CellState::Code)
             }
@@ -219,6 +225,10 @@ enum RareState {
     StringValidity,
     /// Where a string ends, and the one before it.
     Ends,
+    /// What a string is decoded from.
+    Coded,
+    /// What its codes stand for.
+    Symbols,
 }
 
 /// The next load, or the cell.
@@ -300,7 +310,10 @@ impl<'a> CellReader<'_, 'a> {
             | BlockKind::Snappy
             | BlockKind::Differences
             | BlockKind::Wide
-            | BlockKind::Strings => {
+            | BlockKind::Strings
+            | BlockKind::Front
+            | BlockKind::Fsst
+            | BlockKind::Prefix => {
                 return self.irregular(bytes);
             }
         }
@@ -328,10 +341,14 @@ impl<'a> CellReader<'_, 'a> {
                 let codes = packed_bytes(row + 1, entry.width);
                 (RareState::Differences, &block[..HEADER_BYTES + codes])
             }
-            BlockKind::Strings if self.chunk.descriptor.bitmap_bytes() > 0 => {
+            BlockKind::Strings | BlockKind::Front | BlockKind::Fsst | BlockKind::Prefix
+                if self.chunk.descriptor.bitmap_bytes() > 0 =>
+            {
                 (RareState::StringValidity, &block[row / 8..][..1])
             }
-            BlockKind::Strings => return self.ends(),
+            BlockKind::Strings | BlockKind::Front | BlockKind::Fsst | BlockKind::Prefix => {
+                return self.ends();
+            }
             BlockKind::Packed | BlockKind::Wide => return self.unexpected_kind(),
         };
         self.state = CellState::Rare(inner);
@@ -353,7 +370,12 @@ impl<'a> CellReader<'_, 'a> {
             RareState::StringValidity if is_valid() => return self.ends(),
             RareState::ValueValidity | RareState::StringValidity => return Break(Ok(Cell::Null)),
             RareState::Wide => return Break(Ok(Cell::Wide(plain_wide::read_wide(bytes, 0)))),
-            RareState::Widths | RareState::Differences | RareState::Block | RareState::Ends => {}
+            RareState::Widths
+            | RareState::Differences
+            | RareState::Block
+            | RareState::Ends
+            | RareState::Coded
+            | RareState::Symbols => {}
         }
         let data = match self.chunk.block(block) {
             Ok(data) => data,
@@ -387,16 +409,30 @@ impl<'a> CellReader<'_, 'a> {
                 }
                 Err(error) => failed(error),
             },
+            Payload::Coded(strings) => {
+                let (next, bytes) = match inner {
+                    RareState::Ends => (RareState::Coded, strings.coded(row)),
+                    RareState::Coded if !strings.symbols().is_empty() => {
+                        (RareState::Symbols, Ok(strings.symbols()))
+                    }
+                    _ => return Break(Ok(Cell::Coded(strings.text(row)))),
+                };
+                self.state = CellState::Rare(next);
+                match bytes {
+                    Ok(bytes) => Continue(bytes),
+                    Err(error) => failed(error),
+                }
+            }
             Payload::Packed(_) | Payload::Wide(_) => self.unexpected_kind(),
         }
     }
 
-    /// The end of a plain string.
+    /// The end of a string.
     fn ends(&mut self) -> Next<'a> {
         let row = self.row_in_block();
         match self.chunk.block(self.row as usize / BLOCK_LEN) {
             Ok(data) => match data.payload {
-                Payload::Strings(strings) => {
+                Payload::Strings(strings) | Payload::Coded(CodedStrings { strings, .. }) => {
                     self.state = CellState::Rare(RareState::Ends);
                     Continue(Kernels::words(strings.ends, strings.width, row))
                 }

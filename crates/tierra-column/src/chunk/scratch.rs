@@ -1,6 +1,7 @@
 //! Buffers that reading blocks needs.
 
 use crate::bits::{BLOCK_LEN, Kernels};
+use crate::encoding::coded_strings::Buffers;
 
 /// Buffers for working on one block at a time: make one per thread and keep it.
 #[derive(Debug)]
@@ -10,6 +11,7 @@ pub struct Scratch {
     pub(crate) selected: Box<[u64; BLOCK_LEN]>,
     pub(crate) narrow: Box<[u32; BLOCK_LEN]>,
     pub(super) window: Vec<u64>,
+    pub(crate) coded: Buffers,
 }
 
 impl Scratch {
@@ -26,6 +28,7 @@ impl Scratch {
             selected: Box::new([0; BLOCK_LEN]),
             narrow: Box::new([0; BLOCK_LEN]),
             window: Vec::new(),
+            coded: Buffers::default(),
         }
     }
 

@@ -1,5 +1,5 @@
 //! Filters on packed blocks: a mask of rows goes in, the rows that pass come out, and no value is
-//! decoded on the way except where the encoding is delta or a set is too sparse for a bitmap. A set's bitmap is tested
+//! decoded on the way except where the encoding has no codes or a set is too sparse for a bitmap. A set's bitmap is tested
 //! where it lies, whatever base a block's codes have.
 
 use crate::bits::{Kernels, Mask};
@@ -70,7 +70,10 @@ impl Chunk<'_> {
             match &bound.test {
                 Test::Nothing => *mask = Mask::none(),
                 Test::Everything => {}
-                Test::Values(resolved) => values(&data, resolved, mask, scratch)?,
+                Test::Values(resolved) => {
+                    stats.decoded = matches!(data.payload, Payload::Coded(_));
+                    values(&data, resolved, mask, scratch)?;
+                }
                 test if self.descriptor.has_codes() => {
                     stats.decoded = codes(&data, test, mask, scratch)?;
                 }
@@ -269,6 +272,14 @@ fn values(
                 }
             });
             outcome?;
+        }
+        Payload::Coded(strings) => {
+            let mut passing = Mask::none();
+            let (kernels, buffers) = (scratch.kernels, &mut scratch.coded);
+            strings.for_each(kernels, mask, buffers, |row, text| {
+                passing.set(row, resolved.bytes_pass(text));
+            })?;
+            *mask = passing;
         }
         Payload::Packed(_)
         | Payload::MiniBlocks(_)

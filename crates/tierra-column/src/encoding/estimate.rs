@@ -2,8 +2,11 @@
 //!
 //! Minima, maxima and NULLs of every block are known before this is asked, so the bytes of plain,
 //! static and frame of reference are exact. Mini-blocks, differences and distinct values are
-//! measured on evenly spread blocks and scaled up. The fewest bytes win, but an encoding that is
-//! slower to read must save enough to pay for it.
+//! measured on evenly spread blocks and scaled up.
+//!
+//! The rule: the fewest bytes win, where the bytes of an encoding that is slower to read count more
+//! (its [`handicap`](crate::encoding::format::Format::handicap)). One that estimates nothing is used only where it is asked for.
+//! Strings get a dictionary if the column may have one and few of them are new; else they are plain.
 
 use crate::encoding::values::{ChunkValues, Sample};
 use crate::encoding::{Encoding, dictionary};

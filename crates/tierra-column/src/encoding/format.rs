@@ -54,6 +54,12 @@ pub(crate) enum BlockKind {
     Wide,
     /// Strings of any length.
     Strings,
+    /// Strings that are not stored as they are, by front coding.
+    Front,
+    /// By FSST.
+    Fsst,
+    /// By indirect prefixes.
+    Prefix,
 }
 
 /// How a chunk stores that rows are NULL.

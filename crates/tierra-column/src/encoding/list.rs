@@ -22,7 +22,7 @@ macro_rules! encodings {
             FastPfor => fastpfor::FORMAT,
             /// Runs of equal values.
             Rle => rle::FORMAT,
-            /// Bytes compressed by LZ4. Every read decompresses it, as it does with those that follow.
+            /// Bytes compressed by LZ4. Every read decompresses it, as it does with the next three.
             Lz4 => lz4::FORMAT,
             /// LZ4 for speed.
             Lz4Fast => lz4::FAST,
@@ -30,6 +30,12 @@ macro_rules! encodings {
             Lz4High => lz4::HIGH,
             /// Bytes compressed by Snappy.
             Snappy => snappy::FORMAT,
+            /// Strings without the bytes that they share with the one before: for sorted strings.
+            Front => front::FORMAT,
+            /// Strings as codes of a byte, each of which stands for up to eight bytes.
+            Fsst => fsst::FORMAT,
+            /// Strings without prefixes that many of their block have.
+            Prefix => prefix::FORMAT,
         }
     };
 }

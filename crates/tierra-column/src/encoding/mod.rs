@@ -15,6 +15,8 @@
 //! | [`lz4`], [`snappy`] | 0         | the type's own | its block                              |
 //! | [`delta`]           | per block | per block      | its block up to there                  |
 //! | [`dictionary`]      | 0         | per chunk      | a line and the dictionary's            |
+//! | [`front`]           |           |                | the bytes of its group up to there     |
+//! | [`fsst`], [`prefix`] |          |                | its bytes and the block's symbols      |
 //!
 //! In a packed chunk that holds a NULL anywhere code 0 *is* NULL, and its bases are one lower to
 //! make room. Plain chunks keep a validity bitmap at the head of each block instead.
@@ -22,6 +24,9 @@
 //! A new encoding is a file here that holds a [`Format`], and a line of the list of [`Encoding`]. Its blocks are of a
 //! [`BlockKind`](format::BlockKind) that there is, or of a new one: then the compiler names every place that reads blocks.
 
+mod coded;
+pub(crate) mod coded_strings;
+pub(crate) mod coding;
 pub(crate) mod compressed;
 pub(crate) mod delta;
 pub(crate) mod dictionary;
@@ -34,6 +39,8 @@ pub(crate) mod estimate;
 pub(crate) mod fastpfor;
 pub(crate) mod format;
 pub(crate) mod frame_of_reference;
+mod front;
+pub(crate) mod fsst;
 mod integers;
 mod list;
 mod lz4;
@@ -43,6 +50,7 @@ mod packed;
 pub(crate) mod plain;
 pub(crate) mod plain_strings;
 pub(crate) mod plain_wide;
+pub(crate) mod prefix;
 pub(crate) mod rle;
 pub(crate) mod sketched;
 mod snappy;
@@ -55,6 +63,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::logical_type::LogicalType;
+pub use coded_strings::CodedText;
 pub use error::EncodeError;
 use format::Format;
 pub use list::Encoding;
@@ -153,7 +162,7 @@ mod tests {
         assert_eq!(Encoding::of_tag(Encoding::ALL.len() as u8), None);
         let error = "zip".parse::<Encoding>().unwrap_err().to_string();
         let expected = "plain, static, dynamic, for, delta, dictionary, dynamic128, fastpfor, rle, lz4, \
-                        lz4-fast, lz4-hc or snappy";
+                        lz4-fast, lz4-hc, snappy, front, fsst or prefix";
         assert_eq!(
             error,
             format!("unknown encoding \"zip\": expected {expected}")

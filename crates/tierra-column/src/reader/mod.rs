@@ -4,7 +4,9 @@
 //! one pass over it, straight into the array's own buffer. Strings are 16-byte views: from a
 //! dictionary they are gathered, and its string buffers are shared, not copied.
 
+mod groups;
 mod strings;
+mod totals;
 
 use std::iter::repeat_n;
 use std::mem;
@@ -20,6 +22,7 @@ use arrow::datatypes::{
 };
 
 use crate::bits::{Kernels, Mask};
+use crate::cell::Cell;
 use crate::chunk::block_data::{BlockData, Payload};
 use crate::chunk::{Chunk, Scratch};
 use crate::dictionary::{Dictionary, DictionaryValues};
@@ -29,8 +32,10 @@ use crate::encoding::plain_wide;
 use crate::error::FormatError;
 use crate::logical_type::{LogicalType, Physical};
 use crate::ordinal::{self, OrdinalType};
-use crate::value::Cell;
 use strings::StringColumn;
+
+pub use groups::{ColumnGroups, GroupTotals};
+pub use totals::{ColumnTotals, Totals, WantedTotals};
 
 /// Collects rows of one column into an arrow array.
 #[derive(Debug)]
@@ -109,6 +114,9 @@ impl ColumnReader {
             (Column::Strings(strings), Payload::Strings(block)) => {
                 strings.append_block(&block, data.rows, &mask, count, scratch)?;
             }
+            (Column::Strings(strings), Payload::Coded(block)) => {
+                strings.append_coded(&block, &mask, scratch)?;
+            }
             (Column::Decimal(values), Payload::Wide(block)) => {
                 values.extend(mask.iter().map(|row| plain_wide::read_wide(block, row)));
             }
@@ -183,7 +191,7 @@ impl ColumnReader {
     /// Appends one cell of a column of this type.
     ///
     /// # Errors
-    /// [`FormatError::Corrupt`] where a string is not UTF-8: its chunk is damaged.
+    /// [`FormatError::Corrupt`] where a string is not UTF-8, or cannot be decoded: its chunk is damaged.
     ///
     /// # Panics
     /// If the cell is of another type.
@@ -195,6 +203,7 @@ impl ColumnReader {
                 return Ok(());
             }
             (Column::Strings(strings), Cell::Bytes(bytes)) => strings.append_bytes(bytes)?,
+            (Column::Strings(strings), Cell::Coded(text)) => strings.append_text(text)?,
             (Column::Decimal(values), Cell::Wide(value)) => values.push(value),
             (column, Cell::Ordinal(ordinal)) => column.extend(self.ty, Codes::Wide(&[ordinal]), 0),
             (_, cell) => panic!("a cell {cell:?} for a reader of {}", self.ty),
@@ -444,7 +453,8 @@ fn selected_codes<'s>(
         | Payload::Compressed(_)
         | Payload::Differences(..)
         | Payload::Wide(_)
-        | Payload::Strings(_) => {
+        | Payload::Strings(_)
+        | Payload::Coded(_) => {
             let codes = data.unpack(kernels, &mut scratch.codes)?;
             if all {
                 return Ok(Codes::Wide(codes));

@@ -11,6 +11,7 @@ use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 
 use crate::bits::{Kernels, Mask};
 use crate::chunk::Scratch;
+use crate::encoding::coded_strings::{CodedStrings, CodedText};
 use crate::encoding::plain_strings::Strings;
 use crate::error::FormatError;
 use crate::view::INLINE_BYTES;
@@ -148,6 +149,35 @@ impl StringColumn {
                 .push(make_view(text.as_bytes(), index, offset + start as u32));
         }
         Ok(())
+    }
+
+    /// Appends the selected strings of a block that does not store them as they are: all of them, or none.
+    pub(super) fn append_coded(
+        &mut self,
+        block: &CodedStrings<'_>,
+        mask: &Mask,
+        scratch: &mut Scratch,
+    ) -> Result<(), FormatError> {
+        let before = self.views.len();
+        let mut outcome = Ok(());
+        let (kernels, buffers) = (scratch.kernels, &mut scratch.coded);
+        let decoded = block.for_each(kernels, mask, buffers, |_, text| {
+            if outcome.is_ok() {
+                outcome = self.append_bytes(text);
+            }
+        });
+        let appended = decoded.and(outcome);
+        if appended.is_err() {
+            self.views.truncate(before);
+        }
+        appended
+    }
+
+    /// Decodes one string.
+    pub(super) fn append_text(&mut self, text: CodedText<'_>) -> Result<(), FormatError> {
+        let mut decoded = Vec::new();
+        text.decode(&mut decoded)?;
+        self.append_bytes(&decoded)
     }
 
     /// Appends dictionary values: views are gathered, buffers shared.

@@ -8,8 +8,8 @@ use crate::support::{Nulls, Random, Shape, column, encode, read};
 use arrow::array::ArrayRef;
 use tierra_column::bits::Mask;
 use tierra_column::{
-    CellAt, Chunk, ColumnReader, Dictionary, Encoding, Filter, FormatError, LogicalType, Scratch,
-    Value, ValueSet, read_cells,
+    CellAt, Chunk, ColumnGroups, ColumnReader, ColumnTotals, Dictionary, Encoding, Filter,
+    FormatError, GroupTotals, LogicalType, Scratch, Value, ValueSet, WantedTotals, read_cells,
 };
 use tierra_interleave::{Execution, GroupSize, Interleaved, run_plain};
 
@@ -60,6 +60,33 @@ fn query(chunk: &Chunk<'_>, ty: LogicalType, dictionary: Option<&Dictionary>) {
         let _ = chunk.verify_block(block);
         let _ = reader.append(chunk, block, &Mask::first(700), dictionary, &mut scratch);
         let _ = reader.append(chunk, block, &Mask::all(), dictionary, &mut scratch);
+    }
+    let all = WantedTotals {
+        sum: true,
+        extremes: true,
+    };
+    for wanted in [all, WantedTotals::default()] {
+        if wanted.of_type(ty) {
+            let mut totals = ColumnTotals::new(ty, wanted);
+            for block in 0..chunk.blocks() {
+                let _ = totals.add_known(chunk, block, 700);
+                let _ = totals.append(chunk, block, &Mask::first(700), dictionary, &mut scratch);
+                let _ = totals.append(chunk, block, &Mask::all(), dictionary, &mut scratch);
+            }
+            let (mut groups, mut by_group) = (ColumnGroups::new(ty), GroupTotals::new(ty, wanted));
+            for block in 0..chunk.blocks() {
+                let (mask, mut of_rows) = (Mask::first(700), Vec::new());
+                let scratch = &mut scratch;
+                let grouped = groups.append(chunk, block, &mask, dictionary, scratch, &mut of_rows);
+                if grouped.is_ok() {
+                    let of_rows = &of_rows;
+                    let _ =
+                        by_group.append(&groups, of_rows, chunk, block, &mask, dictionary, scratch);
+                }
+            }
+            let _ = by_group.finish(&groups);
+            let _ = groups.finish();
+        }
     }
     let decoder = dictionary.map(Dictionary::decoder);
     for row in (0..chunk.rows()).step_by(97) {

@@ -123,6 +123,27 @@ fn chunks_are_written_and_read_as_ever() {
             strings(),
             Encoding::Plain,
         ),
+        (
+            "front-nulls",
+            LogicalType::Varchar,
+            strings(),
+            Encoding::Front,
+        ),
+        ("front", LogicalType::Varchar, names(), Encoding::Front),
+        (
+            "fsst-nulls",
+            LogicalType::Varchar,
+            strings(),
+            Encoding::Fsst,
+        ),
+        ("fsst", LogicalType::Varchar, names(), Encoding::Fsst),
+        (
+            "prefix-nulls",
+            LogicalType::Varchar,
+            strings(),
+            Encoding::Prefix,
+        ),
+        ("prefix", LogicalType::Varchar, names(), Encoding::Prefix),
         ("wide-nulls", WIDE, decimals(), Encoding::Plain),
         ("static-sketch", integer, many(), Encoding::Static),
         (

@@ -12,3 +12,4 @@ mod lookup_lines;
 mod postings;
 mod round_trip;
 mod sketches;
+mod totals;

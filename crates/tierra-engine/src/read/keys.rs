@@ -352,7 +352,8 @@ impl KeyColumns {
             let same = match version.locate(row) {
                 None => false,
                 Some(Located::Tail(batch, at)) => {
-                    holds(cell_of(*ty, batch.column(*column), at), value)
+                    let cell = cell_of(*ty, batch.column(*column), at);
+                    holds(cell, value).expect("arrays hold strings as they are")
                 }
                 Some(Located::Sealed(segment, at)) => loop {
                     let block = at / BLOCK_LEN;
@@ -360,8 +361,8 @@ impl KeyColumns {
                     let decoder = version.dictionaries.decoders()[*column].as_ref();
                     let cell = segment.chunk(*column).value(cx, at, decoder).await;
                     let same = cell
-                        .map(|cell| holds(cell, value))
-                        .map_err(|source| *source);
+                        .map_err(|source| *source)
+                        .and_then(|cell| holds(cell, value));
                     if let Some(same) = segment.validated(spec, *column, block, same)? {
                         break same;
                     }

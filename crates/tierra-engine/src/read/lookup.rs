@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{
-    Cell, CellAt, CellSink, Chunk, Decoder, Filter, FormatError, LogicalType, read_cells,
+    Cell, CellAt, CellSink, Chunk, CodedText, Decoder, Filter, FormatError, LogicalType, read_cells,
 };
 use tierra_interleave::{Lookups, Scheduling};
 use tierra_memory::placement::{SAMPLED, sample};
@@ -247,6 +247,7 @@ impl Snapshot {
         };
         let mut gathering = Gathering {
             rows: filling,
+            text: Vec::new(),
             failed: None,
         };
         // The first cell stands for all: a gate decides the speed, never the result.
@@ -290,14 +291,32 @@ impl Snapshot {
 /// Puts cells into their places.
 struct Gathering<'r> {
     rows: Filling<'r>,
+    /// The string that was decoded last.
+    text: Vec<u8>,
     /// The column and the wanted row that could not be read, and why.
     failed: Option<(usize, usize, Box<FormatError>)>,
 }
 
+impl Gathering<'_> {
+    #[inline(never)]
+    fn decode(&mut self, tag: (u32, u32), text: CodedText<'_>) {
+        match text.decode(&mut self.text) {
+            Ok(()) => {
+                let text = Cell::Bytes(&self.text);
+                self.rows.put(tag.0 as usize, tag.1 as usize, text);
+            }
+            Err(error) => self.fail(tag, Box::new(error)),
+        }
+    }
+}
+
 impl<'a> CellSink<'a, (u32, u32)> for Gathering<'_> {
     #[inline(always)]
-    fn take(&mut self, (position, at): (u32, u32), cell: Cell<'a>) {
-        self.rows.put(position as usize, at as usize, cell);
+    fn take(&mut self, tag: (u32, u32), cell: Cell<'a>) {
+        match cell {
+            Cell::Coded(text) => self.decode(tag, text),
+            cell => self.rows.put(tag.0 as usize, tag.1 as usize, cell),
+        }
     }
 
     #[cold]

@@ -176,6 +176,16 @@ impl Snapshot {
         }
     }
 
+    /// The column's dictionary, if all sealed rows are stored as its codes; those of the tail are not.
+    pub fn sealed_dictionary(&self, column: usize) -> Option<&Dictionary> {
+        let is_coded = |segment: &Arc<Segment>| {
+            let encoding = segment.encoding(column);
+            encoding.is_some_and(Encoding::uses_dictionary)
+        };
+        let dictionary = self.version.dictionary(column)?;
+        (self.segments().iter().all(is_coded)).then_some(dictionary)
+    }
+
     /// The column's dictionary, if every row of the snapshot is stored as one of its codes. Only then may a
     /// [`tierra_column::FilterKind::Codes`] be used.
     ///

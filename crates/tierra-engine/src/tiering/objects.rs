@@ -3,10 +3,11 @@
 //! Invariant: an object's name determines its bytes. Copies are made while tables change; a copy whose object no longer exists
 //! when it is done is dropped.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tierra_column::FormatError;
+use tierra_column::{Encoding, FormatError};
 use tierra_memory::placement::{Candidate, Saved, Uses};
 use tierra_memory::{NearCopy, NearMemory};
 
@@ -27,6 +28,8 @@ pub struct ColumnPlacement {
     pub column: String,
     /// Bytes of its chunks, one copy.
     pub stored_bytes: u64,
+    /// The encodings of its chunks, each once, in their order.
+    pub encodings: BTreeSet<Encoding>,
     /// Bytes of these chunks with a near copy.
     pub near_bytes: u64,
     /// Bytes of its inverted index; for a key's first column, also those of the key's index.
@@ -44,6 +47,7 @@ pub(crate) fn placements(spec: &TableSpec, version: &TableVersion) -> Vec<Column
         table: spec.name.clone(),
         column: column.name.clone(),
         stored_bytes: 0,
+        encodings: BTreeSet::new(),
         near_bytes: 0,
         index_bytes: 0,
         index_near_bytes: 0,
@@ -58,6 +62,9 @@ pub(crate) fn placements(spec: &TableSpec, version: &TableVersion) -> Vec<Column
             Object::Run(_) => spec.primary_key[0],
         };
         let of_column = &mut placements[column];
+        if let Object::Chunk(segment, column) = &object {
+            of_column.encodings.extend(segment.encoding(*column));
+        }
         let (stored, near) = match object {
             Object::Chunk(..) => (&mut of_column.stored_bytes, &mut of_column.near_bytes),
             _ => (&mut of_column.index_bytes, &mut of_column.index_near_bytes),

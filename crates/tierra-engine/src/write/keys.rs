@@ -319,7 +319,8 @@ impl KeyColumns {
             segment.verify(table.spec(), *column, row.row() / BLOCK_LEN)?;
             let cell = run_plain(|cx: Cx<Plain>| chunk.value(cx, row.row(), decoder.as_ref()));
             let damaged = |source| segment.damaged(table.spec(), *column, row.row(), source);
-            value_of(cell.map_err(|source| damaged(*source))?).ok_or_else(|| {
+            let value = value_of(cell.map_err(|source| damaged(*source))?);
+            value.map_err(damaged)?.ok_or_else(|| {
                 damaged(FormatError::Corrupt {
                     what: "a column of a key",
                     why: "it holds a NULL".to_owned(),

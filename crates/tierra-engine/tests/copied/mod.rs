@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use tierra_column::Encoding;
-use tierra_engine::{Database, DatabaseOptions, IndexKind, Replicas};
+use tierra_engine::{Database, DatabaseOptions, IndexKind, Replicas, TableSpec};
 
 use crate::support::{self, all_rows, options, rows, spec};
 
@@ -20,6 +20,11 @@ pub(crate) struct Place(pub(crate) TempDir);
 impl Place {
     /// A table with two copies, of segments, dictionaries, an index and a tail.
     pub(crate) fn new() -> Place {
+        Self::with(|_| {})
+    }
+
+    /// The same with a specification that is changed so.
+    pub(crate) fn with(change: impl FnOnce(&mut TableSpec)) -> Place {
         let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new());
         let place = Place(dir.unwrap());
         let database = Database::create(&place.db(), &options()).unwrap();
@@ -27,6 +32,7 @@ impl Place {
         let mut spec = spec("t", vec![0]);
         spec.columns[support::CITY].encoding = Some(Encoding::Dictionary);
         spec.columns[support::CITY].index = Some(IndexKind::Inverted);
+        change(&mut spec);
         let replicas = Replicas::of_table(["far", "b"]);
         let table = database.create_table_in(spec, replicas).unwrap();
         let mut loader = table.loader();

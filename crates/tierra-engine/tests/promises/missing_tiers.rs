@@ -91,6 +91,16 @@ fn a_column_whose_only_tier_is_missing_takes_nothing_along() {
             scan(&[0, PRICE], &[]).unwrap_err().to_string(),
             Some("\"price\""),
         );
+        // Even of what a header would know.
+        let counted = tierra_engine::ScanSpec {
+            projection: vec![PRICE],
+            filters: vec![],
+            batch_rows: 8192,
+            execution: tierra_interleave::Scheduling::Auto,
+        };
+        let counted = snapshot.scan_totals(counted, vec![tierra_column::WantedTotals::default()]);
+        let error = counted.cursor().next_totals(&[], 0).unwrap_err();
+        told(error.to_string(), Some("\"price\""));
         let is_null = (PRICE, tierra_column::Filter::is_null());
         let error = scan(&[0], std::slice::from_ref(&is_null)).unwrap_err();
         told(error.to_string(), Some("\"price\""));

@@ -95,9 +95,21 @@ impl Column {
             0 | 1 => None,
             _ => {
                 let known: &[&str] = match ty {
-                    Type::Text => &["plain", "dictionary"],
+                    Type::Text => &["plain", "dictionary", "front", "prefix", "fsst"],
                     Type::Dec(19.., _) => &["plain"],
-                    _ => &["plain", "static", "dynamic", "for", "delta", "dictionary"],
+                    _ => &[
+                        "plain",
+                        "static",
+                        "dynamic",
+                        "dynamic128",
+                        "for",
+                        "delta",
+                        "rle",
+                        "fastpfor",
+                        "dictionary",
+                        "lz4",
+                        "snappy",
+                    ],
                 };
                 Some(choices.one_of(known))
             }

@@ -54,7 +54,7 @@ use crate::session_tables::SessionTables;
 use crate::settings::{self, BATCH_ROWS, Beginning, TierraSettings};
 use crate::sum::CheckedSum;
 use crate::text::Statement;
-use crate::{extreme, filter, join, late, list, rules, statement, time};
+use crate::{extreme, filter, join, late, list, rules, statement, time, totals};
 
 /// The initial settings of a session; SET changes them later.
 #[derive(Debug, Clone, Default)]
@@ -118,7 +118,7 @@ impl Session {
         let builder = late::add_to(join::add_to(list::add_to(rules::add_to(time::add_to(
             builder,
         )))));
-        let builder = filter::add_to(builder);
+        let builder = totals::add_to(filter::add_to(builder));
         let context = SessionContext::new_with_state(builder.build());
         context.register_udaf(CheckedSum::default().into());
         memory::add_to(&context);

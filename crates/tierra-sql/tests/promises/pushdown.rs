@@ -143,6 +143,98 @@ async fn explain_analyze_shows_what_was_read() {
     assert!(metric(&plan, "blocks_skipped") >= blocks - 1.0, "{plan}");
 }
 
+/// Sums, means, minima, maxima and numbers of values are taken from packed codes; what needs rows has them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn aggregates_of_all_rows_unpack_nothing() {
+    let twins = twins();
+    let setup = "CREATE TABLE packed (id BIGINT PRIMARY KEY, a INTEGER, b BIGINT, x DOUBLE) \
+                 WITH ('id.encoding' = 'for', 'a.encoding' = 'static', 'b.encoding' = 'dynamic'); \
+                 INSERT INTO packed SELECT value AS id, CASE WHEN value % 3 > 0 THEN value % 500 END AS a, \
+                 value * 7919 % 10007 AS b, CAST(value AS DOUBLE) AS x FROM generate_series(1, 100000) AS t(value)";
+    twins.tierra.execute(setup).await.unwrap();
+    let table = twins.tierra.database().table("packed").unwrap();
+    table.seal().unwrap();
+    let sql = "SELECT sum(a), avg(b), min(b), max(a), count(a), count(*), count(x) FROM packed WHERE id > 1000";
+    let (plan, _) = work(&twins, &format!("EXPLAIN {sql}")).await;
+    let plan = plan.join("\n");
+    assert!(
+        plan.contains("TierraTotalsExec: [sum(packed.a), avg(packed.b)"),
+        "{plan}"
+    );
+    let (found, done) = work(&twins, sql).await;
+    let rows = 1001..=100_000_i64;
+    let a = || rows.clone().filter(|v| v % 3 > 0).map(|v| v % 500);
+    let b = || rows.clone().map(|v| v * 7919 % 10_007);
+    let mean = b().sum::<i64>() as f64 / 99_000.0;
+    let expected = format!(
+        "{}, {mean}, {}, {}, {}, 99000, 99000",
+        a().sum::<i64>(),
+        b().min().unwrap(),
+        a().max().unwrap(),
+        a().count()
+    );
+    let numbers = |text: &str| {
+        let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == '-';
+        let words = text.split(|c| !is_part(c)).filter(|word| !word.is_empty());
+        Vec::from_iter(words.map(|word| word.parse::<f64>().unwrap()))
+    };
+    let (found, expected) = (numbers(&found.join(" ")), numbers(&expected));
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(&expected) {
+        // Doubles are shown with twelve digits.
+        assert!(
+            (found - expected).abs() <= expected.abs() * 1e-11,
+            "{found} {expected}"
+        );
+    }
+    assert_eq!(done.blocks_decoded, 0, "{done:?}");
+    // Without conditions and sums there is nothing to be read; `x` is not read in any case.
+    let plan = analyzed(&twins, "SELECT sum(a), count(x) FROM packed").await;
+    assert!(metric(&plan, "blocks_read") <= 98.0, "{plan}");
+    for sql in [
+        "SELECT sum(a * 2) FROM packed",
+        "SELECT sum(DISTINCT a) FROM packed",
+        "SELECT sum(a) FILTER (WHERE b > 3), sum(b) FROM packed",
+        "SELECT a, sum(b) FROM packed GROUP BY a",
+        "SELECT sum(a), sum(x) FROM packed WHERE id > 10",
+        "SELECT sum(a) FROM (SELECT a FROM packed LIMIT 10)",
+        "SELECT max(x), sum(a) FROM packed WHERE b > 10",
+    ] {
+        let (plan, _) = work(&twins, &format!("EXPLAIN {sql}")).await;
+        let plan = plan.join("\n");
+        assert!(!plan.contains("TierraTotalsExec"), "{sql}: {plan}");
+    }
+}
+
+/// Groups of a column that has a dictionary are its codes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_grouped_by_codes() {
+    let twins = twins();
+    for sql in [
+        "SELECT s, count(*), count(v), sum(v), min(k), max(v), avg(k) FROM facts GROUP BY s",
+        "SELECT s, sum(k) FROM facts WHERE v > 700 GROUP BY s HAVING count(*) > 100",
+        "SELECT DISTINCT s FROM facts WHERE k < 5",
+        "SELECT max(n) FROM (SELECT count(*) AS n FROM facts WHERE v IS NULL GROUP BY s) AS g",
+    ] {
+        let (plan, _) = work(&twins, &format!("EXPLAIN {sql}")).await;
+        let plan = plan.join("\n");
+        assert!(plan.contains("TierraTotalsExec: group=s"), "{sql}: {plan}");
+        twins.compare("groups", sql).await;
+    }
+    for sql in [
+        "SELECT s, sum(v * 2) FROM facts GROUP BY s",
+        "SELECT k, count(*) FROM facts GROUP BY k",
+        "SELECT s, v, count(*) FROM facts GROUP BY s, v",
+        "SELECT upper(s) AS u, count(*) FROM facts GROUP BY u",
+        "SELECT s, count(*) FROM facts GROUP BY ROLLUP (s)",
+    ] {
+        let (plan, _) = work(&twins, &format!("EXPLAIN {sql}")).await;
+        let plan = plan.join("\n");
+        assert!(!plan.contains("TierraTotalsExec"), "{sql}: {plan}");
+        twins.compare("groups", sql).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_of_the_tail_count_as_read() {
     let twins = twins();

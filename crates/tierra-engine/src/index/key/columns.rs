@@ -90,7 +90,7 @@ impl KeyColumns {
     pub(crate) fn values(&self, arrays: &[&ArrayRef], row: usize) -> Vec<Value> {
         self.cells(arrays, row)
             .into_iter()
-            .filter_map(value_of)
+            .filter_map(|cell| value_of(cell).expect("arrays hold strings as they are"))
             .collect()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! For a block, every condition is first judged by minima, maxima and NULL counts alone. Conditions that need the values are
 //! tested on packed codes one after the other, each narrowing the mask, unless an inverted index has listed the rows before. Only
-//! surviving rows of the projected columns are unpacked.
+//! surviving rows of the projected columns are unpacked, or added up where only totals are wanted.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,14 +13,15 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter;
 use arrow::error::ArrowError;
 use tierra_column::bits::{BLOCK_LEN, Kernels, Level, Mask};
-use tierra_column::{Chunk, ColumnReader, Filter, Scratch, Verdict, evaluate};
+use tierra_column::{Chunk, Filter, Scratch, Verdict, evaluate};
 
 use super::ahead::Ahead;
 use super::counting::Counting;
 use super::filters::Conditions;
 use super::level::Chosen;
 use super::shared::{MORSEL_BLOCKS, Morsel, NextMorsel, Scan, TakenMorsel};
-use super::spec::ScanCounters;
+use super::sinks::{ScanGroups, ScanTotals, Sinks, readers};
+use super::spec::{Output, ScanCounters};
 use super::whole::Whole;
 use crate::error::ScanError;
 use crate::manifest::row_id::RowId;
@@ -87,7 +88,7 @@ enum Progress {
 
 /// The batch that is being filled.
 struct Batch {
-    readers: Vec<ColumnReader>,
+    sinks: Sinks,
     rows: usize,
     /// The rows' ids, if the scan returns them.
     ids: Option<Vec<u64>>,
@@ -111,12 +112,12 @@ impl Scan {
         let tiers = self.snapshot.table().storage().tiers();
         let segments = &self.snapshot.version().segments;
         let columns = &self.spec.projection;
-        let (mut readers, mut scratch) = (None, Scratch::with(kernels));
+        let (mut decoding, mut scratch) = (None, Scratch::with(kernels));
         let decode = |column: usize, chunk: &Chunk<'_>, block: usize| {
             let Some(place) = columns.iter().position(|other| *other == column) else {
                 return;
             };
-            let readers: &mut Vec<_> = readers.get_or_insert_with(|| self::readers(self));
+            let readers: &mut Vec<_> = decoding.get_or_insert_with(|| readers(self));
             let all = Mask::first(chunk.block_rows(block));
             let dictionary = self.snapshot.version().dictionary(column);
             // Damage is for the scan to find.
@@ -149,9 +150,9 @@ impl ScanCursor {
             again: Vec::new(),
             is_stale: false,
             batch: Batch {
-                readers: readers(&scan),
+                sinks: Sinks::of(&scan),
                 rows: 0,
-                ids: scan.row_ids.then(Vec::new),
+                ids: matches!(scan.output, Output::RowsWithIds).then(Vec::new),
             },
             undecided: Vec::new(),
             scratch: Scratch::with(kernels),
@@ -228,29 +229,85 @@ impl ScanCursor {
     /// [`ScanError`]: damaged bytes, or a condition that a column cannot evaluate.
     ///
     /// # Panics
-    /// If `more` names a column that does not exist.
+    /// If `more` names a column that does not exist, or the scan returns no rows.
     pub fn next(
         &mut self,
         more: &[(usize, Filter)],
         more_version: u64,
     ) -> Result<Option<RecordBatch>, ScanError> {
+        assert!(self.batch.sinks.are_values(), "the scan returns no rows");
+        let batch = self.next_validated(more, more_version, Self::emit)?;
+        if let Some(batch) = &batch {
+            self.whole.end(batch, &self.scan.spec.projection);
+            self.counting.returned(batch.num_rows());
+        }
+        Ok(batch)
+    }
+
+    /// Reads about as many rows as [`ScanCursor::next`] and returns their totals, or `None` at the end. All else is as there.
+    ///
+    /// # Errors
+    /// As [`ScanCursor::next`].
+    ///
+    /// # Panics
+    /// If `more` names a column that does not exist, or the scan does not return totals.
+    pub fn next_totals(
+        &mut self,
+        more: &[(usize, Filter)],
+        more_version: u64,
+    ) -> Result<Option<ScanTotals>, ScanError> {
+        let totals = self.next_validated(more, more_version, Self::emit_totals)?;
+        if let Some(totals) = &totals {
+            self.counting.returned(totals.rows as usize);
+        }
+        Ok(totals)
+    }
+
+    /// Reads about as many rows as [`ScanCursor::next`] and returns their totals by group, or `None` at the end. All else is as there.
+    ///
+    /// # Errors
+    /// As [`ScanCursor::next`].
+    ///
+    /// # Panics
+    /// If `more` names a column that does not exist, or the scan does not return groups.
+    pub fn next_groups(
+        &mut self,
+        more: &[(usize, Filter)],
+        more_version: u64,
+    ) -> Result<Option<ScanGroups>, ScanError> {
+        let groups = self.next_validated(more, more_version, Self::emit_groups)?;
+        if let Some(groups) = &groups {
+            self.counting
+                .returned(groups.rows.iter().sum::<u64>() as usize);
+        }
+        Ok(groups)
+    }
+
+    /// Fills a batch, repeatedly if what was read turned out to be lost, and returns what `emit` makes of it.
+    fn next_validated<T>(
+        &mut self,
+        more: &[(usize, Filter)],
+        more_version: u64,
+        emit: impl Fn(&mut Self) -> Result<T, ScanError>,
+    ) -> Result<Option<T>, ScanError> {
         self.scan.snapshot.table().check_available()?;
         for _ in 0..READS_MOST {
             let storage = self.scan.snapshot.table().storage();
             let seen = storage.losses().begin_read();
             self.made_of.clear();
             self.made_of.extend(self.at.clone().map(Work::Rest));
-            let batch = self.read_batch(more, more_version);
+            let batch = match self.read_batch(more, more_version) {
+                Ok(true) => emit(self).map(Some),
+                Ok(false) => Ok(None),
+                Err(error) => Err(error),
+            };
             // Before the rows, or an error, are returned.
             if self.scan.snapshot.table().storage().validate(seen) && !self.is_stale {
-                let Ok(Some(batch)) = batch else {
+                if !matches!(batch, Ok(Some(_))) {
                     self.whole.abandon();
                     self.share = None;
-                    return batch;
-                };
-                self.whole.end(&batch, &self.scan.spec.projection);
-                self.counting.returned(batch.num_rows());
-                return Ok(Some(batch));
+                }
+                return batch;
             }
             self.read_again();
         }
@@ -267,16 +324,17 @@ impl ScanCursor {
         self.again.extend(self.made_of.drain(..).rev());
         self.conditions.unbind();
         self.batch.rows = 0;
-        // Readers that stopped within a block hold no usable rows.
-        self.batch.readers = readers(&self.scan);
+        // Sinks that stopped within a block hold no usable rows.
+        self.batch.sinks = Sinks::of(&self.scan);
         self.batch.ids.iter_mut().for_each(Vec::clear);
     }
 
+    /// Fills a batch; returns whether there is one.
     fn read_batch(
         &mut self,
         more: &[(usize, Filter)],
         more_version: u64,
-    ) -> Result<Option<RecordBatch>, ScanError> {
+    ) -> Result<bool, ScanError> {
         let scan = self.scan.clone();
         if self.conditions.set_more(&scan, more, more_version) {
             self.settle_needed();
@@ -331,11 +389,7 @@ impl ScanCursor {
                 }
             }
         }
-        if self.is_stale || self.batch.rows == 0 && !are_others_first {
-            Ok(None)
-        } else {
-            self.emit().map(Some)
-        }
+        Ok(!self.is_stale && (self.batch.rows > 0 || are_others_first))
     }
 
     /// The next morsel.
@@ -363,7 +417,8 @@ impl ScanCursor {
             && deleted_in(version, &version.segments[segment], first) == 0
             && self.conditions.len() == 0
             && self.batch.ids.is_none()
-            && !self.batch.readers.is_empty()
+            && self.batch.sinks.are_values()
+            && !self.batch.sinks.is_empty()
     }
 
     /// Begins a morsel that was just taken.
@@ -431,7 +486,7 @@ impl ScanCursor {
                 end,
             } => {
                 let morsel = self.scan.first_morsels[segment] + first / MORSEL_BLOCKS;
-                let only_counted = self.batch.readers.is_empty() && self.batch.ids.is_none();
+                let only_counted = self.batch.sinks.is_empty() && self.batch.ids.is_none();
                 let is_answered = only_counted
                     && self.conditions.is_answered(segment)
                     && deleted_in(version, &version.segments[segment], first) == 0;
@@ -479,10 +534,17 @@ impl ScanCursor {
         if self.select(segment, block, spec, &mut mask)? {
             self.conditions.check_there(at, segment, spec, block)?;
             self.counting.given(self.whole.given());
-            let columns = self.batch.readers.iter_mut().zip(&scan.spec.projection);
-            for (place, (reader, column)) in columns.enumerate() {
-                if self.whole.is_given(place) {
+            let rows = mask.count();
+            for at in 0..scan.spec.projection.len() {
+                let sinks = &mut self.batch.sinks;
+                let place = sinks.place(at);
+                let column = &scan.spec.projection[place];
+                if self.whole.is_given(place) || !sinks.are_values() {
                     segment.check_there(spec, *column, block)?;
+                }
+                if self.whole.is_given(place)
+                    || sinks.add_known(place, segment.chunk(*column), block, rows)
+                {
                     continue;
                 }
                 self.ahead
@@ -493,22 +555,24 @@ impl ScanCursor {
                     .read(segment, *column, block, &self.methods, share);
                 let append = |chunk: &Chunk<'_>| {
                     let dictionary = version.dictionary(*column);
-                    reader.append(chunk, block, &mask, dictionary, &mut self.scratch)
+                    sinks.append(place, chunk, block, &mask, dictionary, &mut self.scratch)
                 };
                 let (methods, copying) = (&self.methods, &mut self.copying);
                 let appended = segment.read_by(methods, copying, spec, *column, block, append);
                 self.counting.copied(copying);
-                self.counting.decoded(*column);
-                if appended?.is_none() {
+                let Some(are_unpacked) = appended? else {
                     self.is_stale = true;
                     return Ok(());
+                };
+                if are_unpacked {
+                    self.counting.decoded(*column);
                 }
             }
             if let Some(ids) = &mut self.batch.ids {
                 let first = RowId::new(segment.id(), (block * BLOCK_LEN) as u32).get();
                 ids.extend(mask.iter().map(|row| first + row as u64));
             }
-            self.batch.rows += mask.count();
+            self.batch.rows += rows;
         }
         self.counting.end_block(self.needed.len());
         Ok(())
@@ -638,7 +702,9 @@ impl ScanCursor {
         let selected = selected
             .filter(|_| surviving < rows.len())
             .map(|bits| BooleanArray::new(bits, None));
-        for (reader, column) in self.batch.readers.iter_mut().zip(&scan.spec.projection) {
+        for at in 0..scan.spec.projection.len() {
+            let place = self.batch.sinks.place(at);
+            let column = &scan.spec.projection[place];
             let values = batch.column(*column).slice(rows.start, rows.len());
             if !self.conditions.iter().any(|other| other.column == *column) {
                 self.counting.tail_values(&values);
@@ -649,7 +715,7 @@ impl ScanCursor {
                     filter(&values, selected).map_err(|source| arrow_error(spec, source))?
                 }
             };
-            let appended = reader.append_array(&values);
+            let appended = self.batch.sinks.append_array(place, &values);
             appended
                 .map_err(|error| arrow_error(spec, ArrowError::ExternalError(Box::new(error))))?;
         }
@@ -657,10 +723,27 @@ impl ScanCursor {
         Ok(())
     }
 
+    fn emit_totals(&mut self) -> Result<ScanTotals, ScanError> {
+        let columns = self.batch.sinks.take_totals();
+        Ok(ScanTotals {
+            rows: std::mem::take(&mut self.batch.rows) as u64,
+            columns: columns.expect("the scan does not return totals"),
+        })
+    }
+
+    fn emit_groups(&mut self) -> Result<ScanGroups, ScanError> {
+        self.batch.rows = 0;
+        let spec = self.scan.snapshot.table().spec();
+        let groups = self.batch.sinks.take_groups();
+        let groups = groups
+            .map_err(|source| arrow_error(spec, ArrowError::ExternalError(Box::new(source))))?;
+        Ok(groups.expect("the scan does not return groups"))
+    }
+
     fn emit(&mut self) -> Result<RecordBatch, ScanError> {
-        let readers = self.batch.readers.iter_mut().enumerate();
-        let mut columns: Vec<ArrayRef> = readers
-            .map(|(place, reader)| self.whole.take(place).unwrap_or_else(|| reader.finish()))
+        let sinks = &mut self.batch.sinks;
+        let mut columns: Vec<ArrayRef> = (0..sinks.len())
+            .filter_map(|place| self.whole.take(place).or_else(|| sinks.take_values(place)))
             .collect();
         if let Some(ids) = &mut self.batch.ids {
             columns.push(Arc::new(UInt64Array::from(std::mem::take(ids))));
@@ -687,14 +770,6 @@ fn tail_rows_left(
     let deleted = version.deletions.of(version.tail.segment_id)?;
     let is_left = |row| !deleted.contains(first + rows.start + row);
     Some(BooleanBuffer::collect_bool(rows.len(), is_left))
-}
-
-/// Empty readers of a batch's columns.
-fn readers(scan: &Scan) -> Vec<ColumnReader> {
-    let spec = scan.snapshot.table().spec();
-    let capacity = scan.spec.batch_rows + BLOCK_LEN;
-    let reader = |column: &usize| ColumnReader::new(spec.columns[*column].ty, capacity);
-    scan.spec.projection.iter().map(reader).collect()
 }
 
 fn arrow_error(spec: &TableSpec, source: ArrowError) -> ScanError {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use tierra_column::WantedTotals;
+
 use super::shared::Scan;
-use super::spec::{IndexUse, ScanSpec};
+use super::spec::{IndexUse, Output, ScanSpec};
 use super::whole::WHOLE_ROWS;
-use crate::read::batch::{BatchLimits, Batches, Pieces};
+use crate::read::batch::{BatchLimits, Batches, Member, Pieces};
 use crate::table::snapshot::Snapshot;
 
 impl Snapshot {
@@ -22,18 +24,56 @@ impl Snapshot {
         batches: &Batches,
         limits: BatchLimits,
     ) -> Arc<Scan> {
+        let member = self.join(&spec, batches, limits);
+        let output = Output::Rows;
+        Scan::new(self.clone(), spec, output, IndexUse::WhereCheaper, member)
+    }
+
+    /// As [`Snapshot::scan_totals`], together with other scans of the table that join these batches.
+    ///
+    /// # Panics
+    /// As [`Snapshot::scan_totals`].
+    pub fn scan_totals_in_batch(
+        &self,
+        spec: ScanSpec,
+        wanted: Vec<WantedTotals>,
+        batches: &Batches,
+        limits: BatchLimits,
+    ) -> Arc<Scan> {
+        let member = self.join(&spec, batches, limits);
+        let output = Output::Totals(wanted);
+        Scan::new(self.clone(), spec, output, IndexUse::WhereCheaper, member)
+    }
+
+    /// As [`Snapshot::scan_groups`], together with other scans of the table that join these batches.
+    ///
+    /// # Panics
+    /// As [`Snapshot::scan_groups`].
+    pub fn scan_groups_in_batch(
+        &self,
+        spec: ScanSpec,
+        of: usize,
+        wanted: Vec<Option<WantedTotals>>,
+        batches: &Batches,
+        limits: BatchLimits,
+    ) -> Arc<Scan> {
+        let member = self.join(&spec, batches, limits);
+        let output = Output::Groups { of, wanted };
+        Scan::new(self.clone(), spec, output, IndexUse::WhereCheaper, member)
+    }
+
+    fn join(&self, spec: &ScanSpec, batches: &Batches, limits: BatchLimits) -> Option<Arc<Member>> {
         let filtered = spec.filters.iter().map(|(column, _)| *column);
         let mut columns: Vec<usize> = spec.projection.iter().copied().chain(filtered).collect();
         columns.sort_unstable();
         columns.dedup();
         let segments = self.segments().iter();
         let pieces = Pieces::of(segments.map(|segment| (segment.id(), segment.blocks())));
-        let member = match spec.batch_rows >= WHOLE_ROWS {
+        match spec.batch_rows >= WHOLE_ROWS {
             true => batches.join(self.table().id(), pieces, columns, limits),
             // Wide rows: pieces would take much memory.
             false => None,
-        };
-        Scan::new(self.clone(), spec, false, IndexUse::WhereCheaper, member)
+        }
     }
 }
 

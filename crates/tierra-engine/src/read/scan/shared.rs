@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::codes::{LaterCodes, SharedCodes};
-use super::spec::{IndexUse, ScanSpec, row_id_field};
+use super::spec::{IndexUse, Output, ScanSpec, row_id_field};
 use crate::deleted::PAGE_BLOCKS;
 use crate::read::batch::{Member, Next, PIECE_BLOCKS, Share};
 use crate::table::snapshot::Snapshot;
@@ -39,8 +39,7 @@ pub(super) enum Morsel {
 pub struct Scan {
     pub(super) snapshot: Snapshot,
     pub(super) spec: ScanSpec,
-    /// Whether the last column of a batch holds the rows' ids.
-    pub(super) row_ids: bool,
+    pub(super) output: Output,
     pub(super) index_use: IndexUse,
     /// Threads that have asked for a cursor.
     pub(super) cursors: AtomicUsize,
@@ -94,7 +93,7 @@ impl Scan {
     pub(super) fn new(
         snapshot: Snapshot,
         spec: ScanSpec,
-        row_ids: bool,
+        output: Output,
         index_use: IndexUse,
         member: Option<Arc<Member>>,
     ) -> Arc<Self> {
@@ -107,12 +106,21 @@ impl Scan {
                 table.fields().len()
             );
         }
+        let wanted = match &output {
+            Output::Rows | Output::RowsWithIds => None,
+            Output::Totals(wanted) => Some(wanted.len()),
+            Output::Groups { wanted, .. } => Some(wanted.len()),
+        };
+        assert!(
+            wanted.is_none_or(|wanted| wanted == spec.projection.len()),
+            "totals are wanted of each column of the projection"
+        );
         let mut fields: Vec<_> = spec
             .projection
             .iter()
             .map(|column| table.fields()[*column].clone())
             .collect();
-        if row_ids {
+        if let Output::RowsWithIds = output {
             fields.push(row_id_field());
         }
         let mut morsels = Vec::new();
@@ -143,7 +151,7 @@ impl Scan {
             codes: spec.filters.iter().map(|_| Arc::default()).collect(),
             snapshot,
             spec,
-            row_ids,
+            output,
             index_use,
             cursors: AtomicUsize::new(0),
             schema,

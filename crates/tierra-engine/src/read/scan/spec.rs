@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
-use tierra_column::Filter;
+use tierra_column::{Filter, WantedTotals};
 use tierra_interleave::Scheduling;
 
 /// The rows and columns that a scan returns.
@@ -17,6 +17,21 @@ pub struct ScanSpec {
     pub batch_rows: usize,
     /// How the values of an IN-list are looked up in a column's dictionary.
     pub execution: Scheduling,
+}
+
+/// What a scan makes of the rows.
+#[derive(Debug)]
+pub(super) enum Output {
+    Rows,
+    /// With a last column of their ids.
+    RowsWithIds,
+    /// By column of the projection.
+    Totals(Vec<WantedTotals>),
+    /// The same of the groups of one of these columns; `None` where nothing is wanted of a column.
+    Groups {
+        of: usize,
+        wanted: Vec<Option<WantedTotals>>,
+    },
 }
 
 /// Whether a scan asks inverted indexes; the result does not depend on it.
