@@ -266,6 +266,19 @@ impl Listed {
     }
 }
 
+/// The result of `work`, or an error once the statement is cancelled: then `work` is dropped.
+pub(crate) async fn cancellable<T>(
+    tracked: &Tracked,
+    work: impl Future<Output = Result<T, SqlError>>,
+) -> Result<T, SqlError> {
+    let mut work = pin!(STATEMENT.scope(Arc::clone(&tracked.running), work));
+    std::future::poll_fn(|context| match tracked.heed(context) {
+        Ok(()) => work.as_mut().poll(context),
+        Err(cancelled) => Poll::Ready(Err(cancelled)),
+    })
+    .await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,17 +310,4 @@ mod tests {
         commit.refused();
         assert!(late.heed(&context).is_err() && commit.begin().is_err());
     }
-}
-
-/// The result of `work`, or an error once the statement is cancelled: then `work` is dropped.
-pub(crate) async fn cancellable<T>(
-    tracked: &Tracked,
-    work: impl Future<Output = Result<T, SqlError>>,
-) -> Result<T, SqlError> {
-    let mut work = pin!(STATEMENT.scope(Arc::clone(&tracked.running), work));
-    std::future::poll_fn(|context| match tracked.heed(context) {
-        Ok(()) => work.as_mut().poll(context),
-        Err(cancelled) => Poll::Ready(Err(cancelled)),
-    })
-    .await
 }
