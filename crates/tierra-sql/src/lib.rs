@@ -20,10 +20,12 @@
 //! For Linux on 64-bit processors.
 
 mod activity;
+mod backup_statement;
 mod catalog;
 mod change;
 pub mod csv;
 mod ddl;
+mod ddl_text;
 mod defect;
 mod dialect;
 mod duplicate_names;
@@ -67,6 +69,7 @@ mod windows;
 mod work;
 
 pub use activity::Listed;
+pub use ddl_text::{create_table_text, replicas_text};
 pub use error::{
     ChangeError, CopyError, DefinitionError, ErrorKind, InsertError, PreparedError, SqlError,
 };

@@ -21,7 +21,8 @@ use futures::StreamExt;
 
 use super::prepare::{Prepared, PreparedPlan, written_parameters};
 use super::{Session, fixed, missing, unsupported};
-use crate::activity::{TEXT_MOST, cancellable};
+use crate::activity::{TEXT_MOST, Tracked, cancellable};
+use crate::backup_statement::BackupStatement;
 use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::ignored_syntax::{self, FunctionKind};
 use crate::information_schema::describe;
@@ -47,7 +48,7 @@ impl Session {
         }
         let is_shallow = parsed.depth()?.is_shallow();
         let tracked = self.connection.begin(parsed.beginning(TEXT_MOST));
-        let run = Box::pin(defect::caught(self.run_any(parsed)));
+        let run = Box::pin(defect::caught(self.run_any(parsed, &tracked)));
         let result = cancellable(&tracked, async {
             match is_shallow {
                 true => run.await,
@@ -64,10 +65,14 @@ impl Session {
         )
     }
 
-    async fn run_any(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
+    async fn run_any(&self, parsed: &Parsed, tracked: &Tracked) -> Result<Outcome, SqlError> {
         if let Some(statement) = parsed.tier_statement()? {
             self.refuse_in_transaction("a tier's definition in a transaction")?;
             return self.run_tier(statement).await;
+        }
+        if let Some(statement) = BackupStatement::parse(parsed.tokens())? {
+            self.refuse_in_transaction("BACKUP in a transaction")?;
+            return self.backup(statement, tracked).await;
         }
         let mut compact = parsed
             .parse_compact()
