@@ -44,6 +44,7 @@ mod list;
 pub mod load;
 mod memory;
 mod names;
+mod nested_values;
 mod outcome;
 mod pass;
 mod placeholders;

@@ -33,9 +33,9 @@ use crate::names::{identifier, single_name};
 use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
 use crate::settings::TierraSettings;
-use crate::statement::{Compact, Parsed};
+use crate::statement::{Compact, Parsed, prepared};
 use crate::view::View;
-use crate::{defect, duplicate_names, settings};
+use crate::{defect, duplicate_names, nested_values, settings};
 
 impl Session {
     /// Runs one statement.
@@ -87,6 +87,7 @@ impl Session {
         if !compact.is_settled {
             parsed.settle(&mut compact.statement);
         }
+        self.settle_nested_values(&mut compact.statement)?;
         if let Some(outcome) = self.run_change(parsed, &mut compact).await? {
             return Ok(outcome);
         }
@@ -98,6 +99,25 @@ impl Session {
         match self.plan_compact(compact).await {
             Ok((state, plan)) => self.run_plan(state, plan, &[], written).await,
             Err(_) => self.run_planned(parsed.parse()?, &[]).await,
+        }
+    }
+
+    /// Settles the VALUES inside the query of an INSERT into a table that is there.
+    fn settle_nested_values(&self, statement: &mut Statement) -> Result<(), SqlError> {
+        let Statement::Statement(inner) = statement else {
+            return Ok(());
+        };
+        let ast::Statement::Insert(insert) = prepared(inner) else {
+            return Ok(());
+        };
+        let ast::TableObject::TableName(name) = &insert.table else {
+            return Ok(());
+        };
+        let table = single_name(name).and_then(|name| self.database.table(&name));
+        match (table, insert.columns.len()) {
+            (Some(table), 0) => nested_values::settle(insert, table.spec().columns.len()),
+            (Some(_), columns) => nested_values::settle(insert, columns),
+            (None, _) => Ok(()),
         }
     }
 
