@@ -20,10 +20,12 @@
 //! For Linux on 64-bit processors.
 
 mod activity;
+mod backup_statement;
 mod catalog;
 mod change;
 pub mod csv;
 mod ddl;
+mod ddl_text;
 mod defect;
 mod dialect;
 mod duplicate_names;
@@ -43,6 +45,7 @@ mod list;
 pub mod load;
 mod memory;
 mod names;
+mod nested_values;
 mod outcome;
 mod pass;
 mod placeholders;
@@ -69,6 +72,7 @@ mod windows;
 mod work;
 
 pub use activity::{Listed, Monitor, StatementActivity, TIME_BOUNDS_S, Totals};
+pub use ddl_text::{create_table_text, replicas_text};
 pub use error::{
     ChangeError, CopyError, DefinitionError, ErrorKind, InsertError, PreparedError, SqlError,
 };

@@ -281,11 +281,15 @@ impl Parsed {
 
 /// `SELECT * FROM name`.
 pub(crate) fn every_row(name: &ast::ObjectName) -> Result<ast::Statement, SqlError> {
-    let text = format!("SELECT * FROM {name}");
-    let statements = split(&text)?;
+    of_text(&format!("SELECT * FROM {name}"))
+}
+
+/// The one statement of a text.
+pub(crate) fn of_text(text: &str) -> Result<ast::Statement, SqlError> {
+    let statements = split(text)?;
     match statements.first().map(Parsed::parse).transpose()? {
-        Some(Statement::Statement(query)) => Ok(*query),
-        _ => Err(SqlError::Syntax(text)),
+        Some(Statement::Statement(statement)) => Ok(*statement),
+        _ => Err(SqlError::Syntax(text.to_string())),
     }
 }
 
@@ -363,7 +367,7 @@ fn flatten(statement: &mut Statement) -> Result<(), LimitError> {
 }
 
 /// The statement in a PREPARE; otherwise the statement itself.
-fn prepared(statement: &mut ast::Statement) -> &mut ast::Statement {
+pub(crate) fn prepared(statement: &mut ast::Statement) -> &mut ast::Statement {
     match statement {
         ast::Statement::Prepare { statement, .. } => prepared(statement),
         other => other,

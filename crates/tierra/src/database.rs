@@ -193,6 +193,21 @@ impl Options {
         Ok(engine::Database::adopt(dir.as_ref(), &options.engine, how)?)
     }
 
+    /// Makes a database of a backup in `dir`, which is missing or empty, as [`engine::Backup::restore`] does.
+    ///
+    /// # Errors
+    /// If `dir` is in use or not empty, or the backup is damaged. Then nothing is left in `dir`.
+    pub fn restore(
+        &self,
+        backup: &engine::Backup,
+        dir: impl AsRef<Path>,
+        how: &engine::RestoreOptions,
+        progress: impl FnMut(engine::BackupProgress),
+    ) -> Result<engine::Restored, Error> {
+        let options = self.completed(dir.as_ref())?;
+        Ok(backup.restore(dir.as_ref(), &options.engine, how, progress)?)
+    }
+
     /// These options, completed from the configuration file.
     fn completed(&self, dir: &Path) -> Result<Self, Error> {
         let config = match &self.config {

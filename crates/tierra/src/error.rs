@@ -28,6 +28,9 @@ pub enum Error {
     /// A bulk load failed and was undone.
     #[error(transparent)]
     Load(#[from] engine::LoadError),
+    /// A backup could not be written, read or restored.
+    #[error(transparent)]
+    Backup(#[from] engine::BackupError),
     /// The database is open in this process, with other options than those asked for.
     #[error("{}: open in this process with another {option}: use the same, or leave it out", dir.display())]
     Shared {

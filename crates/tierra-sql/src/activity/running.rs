@@ -20,6 +20,8 @@ use crate::work::{PlanWork, Work};
 /// The most characters of a statement, and of an error, that are kept.
 pub(crate) const TEXT_MOST: usize = 1_000;
 
+const NOT_TOLD: u64 = u64::MAX;
+
 /// The beginning of `text`.
 fn text_of(text: &str) -> &str {
     match text.char_indices().nth(TEXT_MOST) {
@@ -47,6 +49,8 @@ pub(crate) struct Running {
     began: Instant,
     /// Rows handed out, or written.
     rows: AtomicU64,
+    /// How much of its work is done, in percent; [`NOT_TOLD`] if it does not say.
+    percent: AtomicU64,
     /// The plan whose rows are handed out.
     plan: OnceLock<PlanWork>,
     /// [`CANCELLED`] and [`COMMITTING`].
@@ -65,6 +69,7 @@ impl Running {
             began_at: SystemTime::now(),
             began: Instant::now(),
             rows: AtomicU64::new(0),
+            percent: AtomicU64::new(NOT_TOLD),
             plan: OnceLock::new(),
             stage: AtomicU8::new(0),
             is_aside: AtomicBool::new(false),
@@ -97,11 +102,13 @@ impl Running {
         self.plan.get().map(PlanWork::so_far).unwrap_or_default()
     }
 
-    /// `streaming` once rows are handed out; before that, and while a statement writes, `executing`.
-    pub(super) fn state(&self) -> &'static str {
-        match self.plan.get() {
-            Some(_) => "streaming",
-            None => "executing",
+    /// `streaming` once rows are handed out; before that, and while a statement writes, `executing`, with how much of it is done if
+    /// it says so.
+    pub(super) fn state(&self) -> String {
+        match (self.plan.get(), self.percent.load(Ordering::Relaxed)) {
+            (Some(_), _) => "streaming".to_owned(),
+            (None, NOT_TOLD) => "executing".to_owned(),
+            (None, percent) => format!("executing, {percent} %"),
         }
     }
 
@@ -139,6 +146,17 @@ pub(super) struct Slow {
     pub(super) error: Option<String>,
 }
 
+/// How far a statement is.
+pub(crate) struct Progress(Arc<Running>);
+
+impl Progress {
+    /// So much of its work is done.
+    pub(crate) fn set(&self, done: u64, all: u64) {
+        let percent = done.min(all) as f64 / all.max(1) as f64 * 100.0;
+        self.0.percent.store(percent as u64, Ordering::Relaxed);
+    }
+}
+
 /// Lists a statement while it lives.
 #[derive(Debug)]
 pub(crate) struct Tracked {
@@ -159,6 +177,11 @@ impl Tracked {
     /// Fails if the statement was cancelled; if not, `context` is woken when it is.
     pub(crate) fn heed(&self, context: &Context<'_>) -> Result<(), SqlError> {
         self.running.heed(context)
+    }
+
+    /// By which the statement's work says how far it is.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress(Arc::clone(&self.running))
     }
 
     /// Notes that so many rows were handed out, or written.

@@ -68,7 +68,7 @@ fn sessions(activity: &Activity) -> Result<SystemTable> {
 fn queries(running: &[Arc<Running>]) -> Result<SystemTable> {
     let all = running.iter();
     let work: Vec<Work> = all.clone().map(|one| one.work()).collect();
-    let states = all.clone().map(|one| one.state().to_owned());
+    let states = all.clone().map(|one| one.state());
     SystemTable::new([
         ("id", false, number(all.clone().map(|one| one.id))),
         (

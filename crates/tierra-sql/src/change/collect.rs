@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, BooleanArray, RecordBatch, UInt64Array};
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, UInt64Array};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
+use arrow::datatypes::{FieldRef, Int64Type, SchemaRef, UInt64Type};
 use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryPool;
@@ -13,7 +13,7 @@ use tierra_engine::{RowId, RowIds};
 use super::held::CONSUMER;
 use super::merge::{RowAction, Upsert};
 use super::statement::{Change, Effect};
-use crate::error::{ChangeError, SqlError};
+use crate::error::{ChangeError, InsertError, SqlError};
 use crate::memory::Collected;
 use crate::types::conform;
 
@@ -88,6 +88,20 @@ impl<'a> Collecting<'a> {
             false => filter_record_batch(batch, &BooleanArray::from(kept))?,
         };
         let columns: Vec<usize> = (first..rows.num_columns()).collect();
+        // A NULL is an error only where a row gets it.
+        let mut fields = columns.iter().zip(self.schema.fields());
+        let lacks_value = |(column, field): &(&usize, &FieldRef)| {
+            !field.is_nullable() && rows.column(**column).logical_null_count() > 0
+        };
+        if let Some((_, field)) = fields.find(lacks_value) {
+            return Err(DataFusionError::External(Box::new(SqlError::Insert(
+                InsertError::Null {
+                    table: self.change.table.spec().name.clone(),
+                    column: field.name().clone(),
+                    row: None,
+                },
+            ))));
+        }
         let rows = conform(&rows, &self.schema, &columns).map_err(|error| {
             let (column, table) = (error.column, &self.change.table.spec().name);
             DataFusionError::Execution(format!(

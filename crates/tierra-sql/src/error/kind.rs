@@ -6,8 +6,8 @@ use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use tierra_engine::{
-    AppendError, CommitError, DuplicateKeyError, InputError, LoadError as EngineLoadError,
-    StorageError, TableError,
+    AppendError, BackupError, CommitError, DuplicateKeyError, InputError,
+    LoadError as EngineLoadError, StorageError, TableError,
 };
 
 use super::{ChangeError, DefinitionError, InsertError, PreparedError, SqlError};
@@ -186,6 +186,9 @@ fn of_cause(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
             CommitError::Input(error) => of_input(error),
             _ => ErrorKind::Storage,
         });
+    }
+    if error.is::<BackupError>() {
+        return Some(ErrorKind::Storage);
     }
     if let Some(error) = error.downcast_ref() {
         return Some(match error {

@@ -75,13 +75,6 @@ fn assign_marked(projection: Projection) -> Result<Projection> {
                 return Ok(Transformed::no(expr));
             };
             let mut value = call.args[0].clone();
-            if !field.is_nullable() && is_null(&value) {
-                return Err(target.refuse(InsertError::Null {
-                    table: mark.table.clone(),
-                    column: field.name().clone(),
-                    row: None,
-                }));
-            }
             if let Expr::Placeholder(parameter) = &mut value {
                 let ty = parameter.field.take();
                 parameter.field = ty.or_else(|| Some(Arc::clone(field)));

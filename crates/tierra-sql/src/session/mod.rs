@@ -10,6 +10,7 @@
 //! The futures returned are boxed. The body of an `async fn` is compiled where it is polled, so every binary and test would
 //! otherwise compile DataFusion's planner again.
 
+mod backup;
 mod change;
 mod control;
 mod copy;

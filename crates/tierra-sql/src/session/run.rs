@@ -22,7 +22,8 @@ use futures::StreamExt;
 use super::prepare::{Prepared, PreparedPlan, WrittenParameters, written_parameters};
 use super::uses::Given;
 use super::{Session, fixed, missing, unsupported};
-use crate::activity::{Commit, TEXT_MOST, cancellable};
+use crate::activity::{Commit, TEXT_MOST, Tracked, cancellable};
+use crate::backup_statement::BackupStatement;
 use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::ignored_syntax::{self, FunctionKind};
 use crate::information_schema::describe;
@@ -33,9 +34,9 @@ use crate::names::{identifier, single_name};
 use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
 use crate::settings::TierraSettings;
-use crate::statement::{Compact, Parsed};
+use crate::statement::{Compact, Parsed, prepared};
 use crate::view::View;
-use crate::{defect, duplicate_names, settings};
+use crate::{defect, duplicate_names, nested_values, settings};
 
 impl Session {
     /// Runs one statement.
@@ -48,7 +49,7 @@ impl Session {
         }
         let is_shallow = parsed.depth()?.is_shallow();
         let tracked = self.connection.begin(parsed.beginning(TEXT_MOST));
-        let run = Box::pin(defect::caught(self.run_any(parsed)));
+        let run = Box::pin(defect::caught(self.run_any(parsed, &tracked)));
         let result = cancellable(&tracked, async {
             match is_shallow {
                 true => run.await,
@@ -65,10 +66,15 @@ impl Session {
         )
     }
 
-    async fn run_any(&self, parsed: &Parsed) -> Result<Outcome, SqlError> {
+    async fn run_any(&self, parsed: &Parsed, tracked: &Tracked) -> Result<Outcome, SqlError> {
         if let Some(statement) = parsed.tier_statement()? {
             self.refuse_in_transaction("a tier's definition in a transaction")?;
             return self.run_tier(statement).await;
+        }
+        if let Some(statement) = BackupStatement::parse(parsed.tokens())? {
+            self.refuse_in_transaction("BACKUP in a transaction")?;
+            self.check_files()?;
+            return self.backup(statement, tracked).await;
         }
         let mut compact = parsed
             .parse_compact()
@@ -83,6 +89,7 @@ impl Session {
         if !compact.is_settled {
             parsed.settle(&mut compact.statement);
         }
+        self.settle_nested_values(&mut compact.statement)?;
         if let Some(outcome) = self.run_change(parsed, &mut compact).await? {
             return Ok(outcome);
         }
@@ -94,6 +101,25 @@ impl Session {
         match self.plan_compact(compact).await {
             Ok((state, plan)) => self.run_plan(state, plan, &[], written).await,
             Err(_) => self.run_planned(parsed.parse()?, &[]).await,
+        }
+    }
+
+    /// Settles the VALUES inside the query of an INSERT into a table that is there.
+    fn settle_nested_values(&self, statement: &mut Statement) -> Result<(), SqlError> {
+        let Statement::Statement(inner) = statement else {
+            return Ok(());
+        };
+        let ast::Statement::Insert(insert) = prepared(inner) else {
+            return Ok(());
+        };
+        let ast::TableObject::TableName(name) = &insert.table else {
+            return Ok(());
+        };
+        let table = single_name(name).and_then(|name| self.database.table(&name));
+        match (table, insert.columns.len()) {
+            (Some(table), 0) => nested_values::settle(insert, table.spec().columns.len()),
+            (Some(_), columns) => nested_values::settle(insert, columns),
+            (None, _) => Ok(()),
         }
     }
 

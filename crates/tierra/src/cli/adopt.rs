@@ -27,7 +27,8 @@ pub(crate) struct AdoptArguments {
     open: OpenOptions,
 }
 
-fn pool(text: &str) -> Result<(String, PathBuf), String> {
+/// A tier's name and a path.
+pub(crate) fn pool(text: &str) -> Result<(String, PathBuf), String> {
     let (tier, path) = text
         .split_once('=')
         .ok_or("expected a tier's name, = and a file")?;

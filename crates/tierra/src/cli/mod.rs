@@ -4,11 +4,14 @@
 //! Results go to standard output. Progress, warnings and errors go to standard error.
 
 mod adopt;
+mod backup;
 mod calibrate;
 mod demo;
 mod error;
+mod export;
 mod format;
 mod generate;
+mod import;
 mod interrupt;
 mod kv;
 mod kv_metrics;
@@ -19,6 +22,7 @@ mod password;
 mod produce;
 mod progress;
 mod repair;
+mod restore;
 mod salvage;
 mod script;
 mod scrub;
@@ -68,8 +72,16 @@ enum Command {
     Repair(repair::RepairArguments),
     /// Copy all readable data of a damaged database into a new one, and report what is lost
     Salvage(salvage::SalvageArguments),
-    /// Turn a copied, restored or moved directory into a separate database
+    /// Turn a copied or moved directory into a separate database
     Adopt(adopt::AdoptArguments),
+    /// Write a backup of a closed database into one file
+    Backup(backup::BackupArguments),
+    /// Make a new database of a backup, or check a backup
+    Restore(restore::RestoreArguments),
+    /// Write a database as a folder of SQL and Parquet, for other versions and systems
+    Export(export::ExportArguments),
+    /// Make the tables of an exported folder
+    Import(import::ImportArguments),
     /// Serve a database to clients of PostgreSQL, and over HTTP
     Serve(serve::ServeArguments),
     /// Print the line of a user for `serve --users`; the password is asked for, or read from standard input
@@ -123,6 +135,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
                     Command::Repair(arguments) => repair::run(&arguments),
                     Command::Salvage(arguments) => salvage::run(&arguments).map(|()| Status::Clean),
                     Command::Adopt(arguments) => adopt::run(&arguments).map(|()| Status::Clean),
+                    Command::Backup(arguments) => backup::run(&arguments).map(|()| Status::Clean),
+                    Command::Restore(arguments) => restore::run(&arguments).map(|()| Status::Clean),
+                    Command::Export(arguments) => export::run(&arguments).map(|()| Status::Clean),
+                    Command::Import(arguments) => {
+                        import::run(&arguments).await.map(|()| Status::Clean)
+                    }
                     Command::Calibrate(arguments) => {
                         calibrate::run(&arguments).map(|()| Status::Clean)
                     }

@@ -39,7 +39,7 @@ pub(crate) struct ServeArguments {
     /// The most connections at a time, of each protocol
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
-    /// Let statements name files and directories of this machine: FROM 'file', COPY TO 'file', CREATE TIER
+    /// Let statements name files and directories of this machine: FROM 'file', COPY TO 'file', CREATE TIER, BACKUP DATABASE
     #[arg(long)]
     allow_files: bool,
     #[command(flatten)]

@@ -1,0 +1,148 @@
+//! VALUES inside the query of an INSERT: `INSERT INTO t SELECT x, x + 1 FROM (VALUES (1), (2)) AS v(x)`.
+//!
+//! DataFusion's planner gives every VALUES of an INSERT the columns of the table, those inside its query, too, and refuses them
+//! if they have another width. Here such a one becomes `SELECT .. UNION ALL SELECT ..`, which has its own columns.
+//!
+//! Invariant: the query means the same. VALUES as wide as the table, and those that are inserted themselves, are left.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Insert, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement,
+    Values, VisitMut, VisitorMut,
+};
+
+use crate::error::SqlError;
+use crate::statement::of_text;
+
+/// The most rows: each is planned as a query.
+const ROWS_MOST: usize = 1_000;
+
+/// Settles the VALUES inside the query of an INSERT into `width` columns.
+pub(crate) fn settle(insert: &mut Insert, width: usize) -> Result<(), SqlError> {
+    let Some(source) = &mut insert.source else {
+        return Ok(());
+    };
+    let select = select_of_one()?;
+    let mut nested = NestedValues { select, width };
+    // It never breaks.
+    let _ = source.with.visit(&mut nested);
+    let _ = match inserted(source.body.as_mut()) {
+        SetExpr::Values(values) => values.rows.visit(&mut nested),
+        query => query.visit(&mut nested),
+    };
+    Ok(())
+}
+
+/// The query without its parentheses.
+fn inserted(mut body: &mut SetExpr) -> &mut SetExpr {
+    while let SetExpr::Query(query) = body {
+        body = query.body.as_mut();
+    }
+    body
+}
+
+/// `SELECT 1`, which a row's expressions are put into.
+fn select_of_one() -> Result<Select, SqlError> {
+    match of_text("SELECT 1")? {
+        Statement::Query(query) => match *query.body {
+            SetExpr::Select(select) => Ok(*select),
+            other => Err(SqlError::Syntax(other.to_string())),
+        },
+        other => Err(SqlError::Syntax(other.to_string())),
+    }
+}
+
+struct NestedValues {
+    select: Select,
+    width: usize,
+}
+
+impl VisitorMut for NestedValues {
+    type Break = ();
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let SetExpr::Values(values) = query.body.as_mut()
+            && self.is_of_another_width(values)
+        {
+            let rows: Vec<Vec<Expr>> = values.rows.drain(..).map(|row| row.content).collect();
+            *query.body = self.union(rows);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl NestedValues {
+    fn is_of_another_width(&self, values: &Values) -> bool {
+        let mut widths = values.rows.iter().map(|row| row.content.len());
+        let width = widths.next();
+        // Rows of different widths are the planner's to refuse.
+        !values.value_keyword
+            && values.rows.len() <= ROWS_MOST
+            && width.is_some_and(|width| width != self.width && widths.all(|other| other == width))
+    }
+
+    /// `SELECT .. UNION ALL SELECT ..`, as a tree that is as flat as can be.
+    fn union(&self, mut rows: Vec<Vec<Expr>>) -> SetExpr {
+        if rows.len() <= 1 {
+            let row = rows.pop().unwrap_or_default();
+            let named = row.into_iter().zip(1..).map(|(expr, number)| {
+                let alias = Ident::new(format!("column{number}"));
+                SelectItem::ExprWithAlias { expr, alias }
+            });
+            let mut select = self.select.clone();
+            select.projection = named.collect();
+            return SetExpr::Select(Box::new(select));
+        }
+        let right = rows.split_off(rows.len() / 2);
+        SetExpr::SetOperation {
+            op: SetOperator::Union,
+            set_quantifier: SetQuantifier::All,
+            left: Box::new(self.union(rows)),
+            right: Box::new(self.union(right)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(sql: &str, width: usize) -> String {
+        let Statement::Insert(mut insert) = of_text(sql).unwrap() else {
+            panic!("{sql}");
+        };
+        settle(&mut insert, width).unwrap();
+        insert.to_string()
+    }
+
+    #[test]
+    fn values_of_another_width_become_queries() {
+        let one = "(SELECT 1 AS column1 UNION ALL SELECT 2 AS column1)";
+        for (from, to) in [
+            ("(VALUES (1), (2)) AS v (x)", format!("{one} AS v (x)")),
+            (
+                "(SELECT * FROM (VALUES (1), (2))) AS v (x)",
+                format!("(SELECT * FROM {one}) AS v (x)"),
+            ),
+        ] {
+            let sql = |from: &str| format!("INSERT INTO t SELECT x, x FROM {from}");
+            assert_eq!(settled(&sql(from), 2), sql(&to));
+            assert_eq!(settled(&sql(from), 1), sql(from));
+        }
+        let sql = "INSERT INTO t WITH v (x) AS (VALUES (1)) SELECT x, x FROM v";
+        assert!(settled(sql, 2).contains("AS (SELECT 1 AS column1)"));
+    }
+
+    #[test]
+    fn values_that_are_inserted_are_left() {
+        for sql in [
+            "INSERT INTO t VALUES (1), (2)",
+            "INSERT INTO t (VALUES (1), (2))",
+        ] {
+            assert_eq!(settled(sql, 2), sql);
+        }
+        let sql = "INSERT INTO t VALUES ((SELECT max(x) FROM (VALUES (1)) AS v (x)), 2)";
+        assert!(settled(sql, 2).contains("(SELECT 1 AS column1)"));
+    }
+}
