@@ -133,7 +133,7 @@ struct Statement {
     application: String,
     began_ms: u64,
     elapsed_ms: f64,
-    state: &'static str,
+    state: String,
     rows: u64,
     bytes_near: u64,
     bytes_far: u64,

@@ -25,7 +25,7 @@ pub struct StatementActivity {
     /// How long it has run.
     pub elapsed: Duration,
     /// `executing` or `streaming`; `ended` or `failed` for a slow one.
-    pub state: &'static str,
+    pub state: String,
     /// Rows handed out or written.
     pub rows: u64,
     /// What its plan has read.
@@ -67,7 +67,8 @@ impl Monitor {
             state: match one.error {
                 Some(_) => "failed",
                 None => "ended",
-            },
+            }
+            .to_owned(),
             rows: one.rows,
             work: one.work,
             error: one.error,
@@ -108,7 +109,7 @@ fn of_client(client: &Client, id: u64, began: SystemTime, text: &Arc<str>) -> St
         application: name.application,
         began,
         elapsed: Duration::ZERO,
-        state: "",
+        state: String::new(),
         rows: 0,
         work: Work::default(),
         error: None,
