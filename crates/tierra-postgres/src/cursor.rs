@@ -11,6 +11,7 @@ use tierra_sql::{Outcome, TransactionState};
 
 use crate::connection::{Connection, Stop};
 use crate::error::Fault;
+use crate::extended::check_room;
 use crate::own::Fetch;
 use crate::rows::{check_columns, unsendable};
 use crate::statement::{Cursor, Formats, Planned, Portal, State, Tag, Work};
@@ -91,7 +92,7 @@ impl Connection {
         if self.portals.contains_key(name) {
             return Err(Fault::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }
-        self.check_room(self.portals.len(), "open cursors")?;
+        check_room(name, &self.portals, "open cursors")?;
         let mut portal = Portal {
             is_held,
             is_new: true,

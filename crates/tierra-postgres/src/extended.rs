@@ -1,5 +1,6 @@
 //! Statements that are parsed once and bound to arguments: Parse, Bind, Describe, Execute and Close.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -48,10 +49,8 @@ impl Connection {
             )
             .into());
         }
-        let replaced = self.statements.remove(&name);
-        if replaced.is_none() {
-            self.check_room(self.statements.len(), "prepared statements")?;
-        }
+        check_room(&name, &self.statements, "prepared statements")?;
+        self.statements.remove(&name);
         self.check_texts(text.len())?;
         let mut statements = tierra_sql::statements(text)?;
         let planned = match (statements.pop(), statements.len()) {
@@ -79,17 +78,6 @@ impl Connection {
         self.statements.insert(name, Arc::new(planned));
         self.wire.output().parse_complete();
         Ok(())
-    }
-
-    /// Fails if there are as many as there may be, besides the one without a name.
-    pub(crate) fn check_room(&self, count: usize, what: &str) -> Result<(), Fault> {
-        match count <= NAMES_MOST {
-            true => Ok(()),
-            false => Err(Fault::new(
-                "54000",
-                format!("there are {NAMES_MOST} {what}, the most of a connection"),
-            )),
-        }
     }
 
     /// Fails if there is no room for so many bytes more.
@@ -202,10 +190,8 @@ impl Connection {
                 format!("cursor \"{}\" already exists", bind.portal),
             ));
         }
-        let replaced = self.portals.remove(&bind.portal);
-        if replaced.is_none() {
-            self.check_room(self.portals.len(), "open cursors")?;
-        }
+        check_room(&bind.portal, &self.portals, "open cursors")?;
+        self.portals.remove(&bind.portal);
         let bytes = bind.arguments.iter().flatten().map(Bytes::len).sum();
         self.check_texts(bytes)?;
         let count = planned.parameters.len();
@@ -328,6 +314,18 @@ impl Connection {
             }
         }
         Ok(())
+    }
+}
+
+/// Fails if there are as many as there may be, besides the one without a name.
+pub(crate) fn check_room<T>(name: &str, all: &HashMap<String, T>, what: &str) -> Result<(), Fault> {
+    let named = all.len() - usize::from(all.contains_key(UNNAMED));
+    match name == UNNAMED || named < NAMES_MOST {
+        true => Ok(()),
+        false => Err(Fault::new(
+            "54000",
+            format!("there are {NAMES_MOST} {what}, the most of a connection"),
+        )),
     }
 }
 
