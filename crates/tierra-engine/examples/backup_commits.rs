@@ -141,7 +141,9 @@ fn work(
             return Ok(database.backup(file, &options, |_| {})?.table_bytes);
         }
         Beside::Copy => {
-            let piece: Vec<u8> = (0..PIECE_BYTES).map(|at| (at * 7919 >> 3) as u8).collect();
+            let piece: Vec<u8> = (0..PIECE_BYTES)
+                .map(|at| ((at * 7919) >> 3) as u8)
+                .collect();
             let mut out = File::create(file)?;
             for number in 1..=bytes as usize / PIECE_BYTES {
                 out.write_all(&piece)?;

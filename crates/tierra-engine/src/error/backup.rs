@@ -142,10 +142,10 @@ pub enum BackupError {
     },
     /// The database could not be made.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(Box<OpenError>),
     /// The tables could not be read or written.
     #[error(transparent)]
-    Storage(#[from] StorageError),
+    Storage(Box<StorageError>),
 }
 
 impl BackupError {
@@ -159,8 +159,20 @@ impl BackupError {
     }
 }
 
+impl From<OpenError> for BackupError {
+    fn from(error: OpenError) -> Self {
+        Self::Open(Box::new(error))
+    }
+}
+
+impl From<StorageError> for BackupError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(Box::new(error))
+    }
+}
+
 impl From<PoolError> for BackupError {
     fn from(error: PoolError) -> Self {
-        Self::Storage(error.into())
+        StorageError::from(error).into()
     }
 }

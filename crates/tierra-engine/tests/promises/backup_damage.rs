@@ -56,7 +56,7 @@ fn no_byte_may_change_and_none_may_be_missing() {
         checked(&path).unwrap();
         println!("{} bytes, {compression}", bytes.len());
         // Not all of them: each restore makes a pool.
-        let is_restored = |at: usize| at % (bytes.len() / 40) == 0;
+        let is_restored = |at: usize| at.is_multiple_of(bytes.len() / 40);
         for at in 0..bytes.len() {
             let mut wrong = bytes.clone();
             wrong[at] ^= 1 << (at % 8);
