@@ -193,7 +193,7 @@ fn keys_are_found_and_unique() {
                 read.column(0).as_primitive::<Int64Type>().values(),
                 &wanted[..6]
             );
-            assert_eq!(*read.column(1), keys.slice(0, 6));
+            assert_eq!(read.column(1), &keys.slice(0, 6));
         }
         let again = table.append(&[keyed(500..501)]).unwrap_err();
         assert!(again.to_string().contains("key"), "{again}");

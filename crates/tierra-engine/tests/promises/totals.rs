@@ -170,7 +170,7 @@ fn table(dir: &std::path::Path, encodings: &[(usize, Encoding)]) -> (Arc<Databas
     (database, table)
 }
 
-fn delete(database: &Database, table: &Table, is_deleted: impl Fn(i64) -> bool) {
+fn delete(database: &Database, table: &Arc<Table>, is_deleted: impl Fn(i64) -> bool) {
     let snapshot = table.snapshot();
     let scan = snapshot.scan_with_row_ids(spec_of(&[0], &[]));
     let mut cursor = scan.cursor();
