@@ -174,7 +174,7 @@ async fn aggregates_of_all_rows_unpack_nothing() {
         a().count()
     );
     let numbers = |text: &str| {
-        let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == '-';
+        let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == '-' || c == 'e';
         let words = text.split(|c| !is_part(c)).filter(|word| !word.is_empty());
         Vec::from_iter(words.map(|word| word.parse::<f64>().unwrap()))
     };
