@@ -126,7 +126,7 @@ mod tests {
                 format!("(SELECT * FROM {one}) AS v (x)"),
             ),
         ] {
-            let sql = |from: &str| format!("INSERT INTO t SELECT x, x FROM {from}");
+            let sql = |from: &str| format!("INSERT INTO t SELECT x, x + 1 FROM {from}");
             assert_eq!(settled(&sql(from), 2), sql(&to));
             assert_eq!(settled(&sql(from), 1), sql(from));
         }
@@ -136,12 +136,8 @@ mod tests {
 
     #[test]
     fn values_that_are_inserted_are_left() {
-        for sql in [
-            "INSERT INTO t VALUES (1), (2)",
-            "INSERT INTO t (VALUES (1), (2))",
-        ] {
-            assert_eq!(settled(sql, 2), sql);
-        }
+        let sql = "INSERT INTO t VALUES (1), (2)";
+        assert_eq!(settled(sql, 2), sql);
         let sql = "INSERT INTO t VALUES ((SELECT max(x) FROM (VALUES (1)) AS v (x)), 2)";
         assert!(settled(sql, 2).contains("(SELECT 1 AS column1)"));
     }
