@@ -493,7 +493,8 @@ fn chosen_for(column: usize, values: &ArrayRef) -> Result<Row, LabError> {
         |wish| stored_bytes(values, wish).by("Tierra", format!("planning column {column}"));
     let (chosen, chosen_bytes) = encoded(None)?;
     let mut best = (chosen, chosen_bytes);
-    for wish in Encoding::ALL {
+    let wishes = Encoding::ALL.into_iter();
+    for wish in wishes.filter(|wish| wish.supports(LogicalType::BigInt)) {
         let (encoding, bytes) = encoded(Some(wish))?;
         if bytes < best.1 {
             best = (encoding, bytes);
