@@ -92,17 +92,6 @@ enum Command {
         /// The seed, or the amount of work.
         number: u64,
     },
-    /// The child whose misses cachegrind counts: it runs or explains one query.
-    #[cfg(feature = "sql")]
-    #[command(hide = true)]
-    Query {
-        /// The database's directory.
-        dir: PathBuf,
-        /// The query of TPC-H.
-        name: String,
-        /// How it reads; it is explained if nothing says so.
-        access: Option<String>,
-    },
 }
 
 /// Stack of an experiment's thread: as much as the main thread of a process has.
@@ -162,10 +151,6 @@ fn main() -> ExitCode {
         #[cfg(feature = "engine")]
         Command::Child { work, dir, number } => {
             experiments::child(&work, &dir, number).map(|()| true)
-        }
-        #[cfg(feature = "sql")]
-        Command::Query { dir, name, access } => {
-            experiments::query(&dir, &name, access.as_deref()).map(|()| true)
         }
     };
     match done {

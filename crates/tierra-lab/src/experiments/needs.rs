@@ -20,7 +20,7 @@ const fn needs(minutes: u32, memory_gib: u32, scratch_gib: u32) -> Needs {
 }
 
 /// By name: minutes, memory, scratch.
-const NEEDS: [(&str, Needs); 41] = [
+const NEEDS: [(&str, Needs); 40] = [
     ("ssb", needs(2, 4, 2)),
     ("ssb-10", needs(15, 16, 8)),
     ("tpch", needs(2, 4, 2)),
@@ -28,7 +28,6 @@ const NEEDS: [(&str, Needs); 41] = [
     ("access", needs(20, 6, 2)),
     ("access-10", needs(40, 16, 10)),
     ("access-ssb", needs(10, 6, 2)),
-    ("access-misses", needs(60, 2, 1)),
     ("cocktail", needs(10, 4, 1)),
     ("load", needs(2, 4, 2)),
     ("scan", needs(2, 1, 0)),

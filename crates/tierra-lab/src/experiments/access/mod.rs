@@ -5,14 +5,11 @@
 //! bandwidth, and on a file of the disk, whose pages the page cache has or has not. The processor's time is that of the whole
 //! process, which does nothing else.
 //!
-//! [`misses`] counts last-level misses beside that.
-//!
 //! Source: Mustafa et al., SAMOS 2016, figures 4 to 6: PostgreSQL reading a disk, persistent memory through a file system, by a
 //! copy from a mapping (SE1), and in place (SE2).
 
 mod benchmark;
 mod media;
-mod misses;
 mod modes;
 
 use std::time::Instant;
@@ -22,7 +19,6 @@ use tierra_memory::measure::CpuTime;
 
 use self::benchmark::Benchmark;
 use self::media::{FRAME_BYTES, Medium, Stores};
-pub(super) use self::misses::{AccessMisses, query};
 use self::modes::{AHEAD, ALONE, AUTO, BUFFERED, HELPED, IN_PLACE, MAPPED, Mode};
 use super::{Experiment, Measured};
 use crate::answer::{Answer, Reference, Tolerance};
