@@ -5,7 +5,7 @@
 //! other columns       selected codes           -->  count, sum, least and greatest of each group
 //! ```
 //! No value of the groups is looked at: a code is the place of its group in a table. Values that have no code, those of the tail for
-//! instance, are looked up by a hash, and make groups of their own; whoever puts groups together has to expect two of the same value.
+//! instance, are looked up by a hash, and make groups of their own; the caller has to expect two groups of the same value.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{

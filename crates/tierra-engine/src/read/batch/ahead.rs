@@ -1,16 +1,16 @@
 //! Tasks of members that are ahead, and wait until others have taken pieces.
 //!
 //! They sleep, so that the threads that run them run others meanwhile: one that asked again and again would keep its thread from taking
-//! over tasks of another. Who takes a piece wakes them. A thread sees to it that they ask again if nobody does.
+//! over tasks of another. A member that takes a piece wakes them. If none does, a thread wakes them after 2 ms.
 //!
-//! Invariant: while a task waits there is a thread that will wake it, so that nobody waits for one that has stopped.
+//! Invariant: while a task waits there is a thread that will wake it, so that no task waits for a member that has stopped.
 
 use std::sync::Arc;
 use std::task::Waker;
 
 use super::pass::{PATIENCE, Pass};
 
-/// How often the thread looks without finding anybody before it ends.
+/// How often the thread looks without finding a task before it ends.
 const LOOKS_IDLE: u32 = 32;
 
 /// The tasks that wait.
@@ -19,7 +19,7 @@ pub(super) struct Ahead {
     /// The member of each.
     waiting: Vec<(usize, Waker)>,
     is_watched: bool,
-    /// Looks of the thread since somebody waited.
+    /// Looks of the thread since a task waited.
     idle: u32,
 }
 
@@ -38,19 +38,19 @@ impl Ahead {
         !std::mem::replace(&mut self.is_watched, true)
     }
 
-    /// Those of these members, who wait no longer.
+    /// The wakers of these members' tasks, which then wait no longer.
     pub(super) fn take(&mut self, of: u64) -> Vec<Waker> {
         let taken = self.waiting.extract_if(.., |(at, _)| of >> *at & 1 == 1);
         taken.map(|(_, waker)| waker).collect()
     }
 
-    /// There is no thread: all, who wait no longer.
+    /// There is no thread: the wakers of all tasks, which then wait no longer.
     pub(super) fn unwatched(&mut self) -> Vec<Waker> {
         self.is_watched = false;
         self.take(u64::MAX)
     }
 
-    /// All, who wait no longer; `None` if nobody has waited for long, and the thread ends.
+    /// The wakers of all tasks that wait, which then wait no longer; `None` if no task has waited for long, and the thread ends.
     pub(super) fn impatient(&mut self) -> Option<Vec<Waker>> {
         self.idle = if self.is_empty() { self.idle + 1 } else { 0 };
         self.is_watched = self.idle < LOOKS_IDLE;

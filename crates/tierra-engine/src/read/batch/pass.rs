@@ -442,7 +442,7 @@ impl Pass {
         Poll::Pending
     }
 
-    /// Those that wait, whose patience may be over; `None` if nobody has waited for long.
+    /// The tasks that wait and may ask again; `None` if none has waited for long.
     pub(super) fn impatient(&self) -> Option<Vec<Waker>> {
         self.lock().ahead.impatient()
     }
