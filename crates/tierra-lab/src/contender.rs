@@ -13,7 +13,7 @@ use tierra_sql::{Session, SessionOptions};
 
 use crate::dataset::TableFile;
 use crate::error::{Context, LabError};
-use crate::lab::THREADS;
+use crate::lab;
 use crate::row::Row;
 
 /// A database and a session on it.
@@ -52,14 +52,14 @@ impl Tierra {
     fn far_options() -> DatabaseOptions {
         DatabaseOptions {
             near_memory_bytes: Some(0),
-            threads: NonZeroUsize::new(THREADS),
+            threads: NonZeroUsize::new(lab::threads()),
             ..DatabaseOptions::default()
         }
     }
 
     fn create_with(folder: &Path, options: DatabaseOptions) -> Result<Tierra, LabError> {
         let options = DatabaseOptions {
-            threads: NonZeroUsize::new(THREADS),
+            threads: NonZeroUsize::new(lab::threads()),
             ..options
         };
         let database =
@@ -69,7 +69,7 @@ impl Tierra {
 
     fn with_session(database: Arc<Database>) -> Result<Tierra, LabError> {
         let options = SessionOptions {
-            threads: Some(THREADS),
+            threads: Some(lab::threads()),
             execution: Some(Execution::Interleaved.into()),
             ..SessionOptions::default()
         };
@@ -91,7 +91,7 @@ impl Tierra {
     /// Another session on the same database, with this scheduling of lookups.
     pub fn another_session(&self, scheduling: impl Into<Scheduling>) -> Result<Session, LabError> {
         let options = SessionOptions {
-            threads: Some(THREADS),
+            threads: Some(lab::threads()),
             execution: Some(scheduling.into()),
             ..SessionOptions::default()
         };

@@ -1,6 +1,8 @@
 //! The environment of an experiment: its size, seed, threads and folders.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -10,8 +12,9 @@ use crate::pin;
 use crate::row::Row;
 use crate::scratch::Scratch;
 
-/// Threads of every contender in a comparison.
-pub const THREADS: usize = 2;
+/// Threads of every contender in a comparison, unless another number is chosen.
+const THREADS: usize = 2;
+static CHOSEN_THREADS: OnceLock<usize> = OnceLock::new();
 /// A folder in memory.
 const MEMORY: &str = "/dev/shm";
 /// The seed of everything random.
@@ -28,8 +31,8 @@ pub struct Scale {
     /// ycsb-threshold.
     #[arg(long, value_name = "N", value_parser = at_least::<1000>)]
     pub operations: Option<u64>,
-    /// Runs of each point, beside the one that warms up; the placement study has 4. For ycsb-dynamic, ycsb-ratio,
-    /// ycsb-served and ycsb-threshold.
+    /// Runs of each point, beside the one that warms up; the placement study has 4. For cocktail, ycsb-dynamic,
+    /// ycsb-ratio, ycsb-served and ycsb-threshold.
     #[arg(long, value_name = "N", value_parser = at_least::<1>)]
     pub runs: Option<u64>,
     /// This one query again, by the number that it was reported under. For sql-fuzz.
@@ -106,13 +109,31 @@ pub struct Lab {
     cpus: Vec<usize>,
 }
 
+/// Threads of every contender in a comparison: two, unless [`choose_threads`] was called.
+pub fn threads() -> usize {
+    *CHOSEN_THREADS.get_or_init(|| THREADS)
+}
+
+/// Chooses the number of threads, before any experiment runs.
+pub fn choose_threads(threads: NonZeroUsize) {
+    // The first choice stays: both sides of a comparison have the same number.
+    let _ = CHOSEN_THREADS.set(threads.get());
+}
+
+/// Numbers of threads to be compared: powers of two, and at last [`threads`].
+pub fn thread_counts() -> impl Iterator<Item = usize> {
+    let powers = std::iter::successors(Some(1), |count| Some(2 * count));
+    let below = powers.take_while(|count| *count < threads());
+    below.chain([threads()])
+}
+
 impl Lab {
-    /// Pins this process to [`THREADS`] CPUs and starts the runtime that all contenders share. Files go to a new folder under
+    /// Pins this process to [`threads`] CPUs and starts the runtime that all contenders share. Files go to a new folder under
     /// `scratch`. It is removed at the end, or by the next lab if this one is killed.
     pub fn new(quick: bool, scratch: &Path) -> Result<Lab, LabError> {
-        let cpus = pin::to_first_cpus(THREADS);
+        let cpus = pin::to_first_cpus(threads());
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(THREADS)
+            .worker_threads(threads())
             .enable_all()
             .build()
             .by("the lab", "starting its threads")?;
@@ -200,7 +221,7 @@ impl Lab {
     pub fn parameters(&self) -> Row {
         let cpus: Vec<String> = self.cpus.iter().map(usize::to_string).collect();
         Row::new()
-            .count("threads", THREADS as u64)
+            .count("threads", threads() as u64)
             .text("pinned_to_cpus", cpus.join(" "))
             .count("seed", SEED)
     }

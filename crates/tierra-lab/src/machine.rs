@@ -65,7 +65,7 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(0, |count| count.get() as u64),
             caches: caches(),
             memory_bytes: memory_bytes(),
-            base_page_bytes: rustix::param::page_size() as u64,
+            base_page_bytes: tierra_memory::base_page_bytes() as u64,
             near_page_bytes,
             kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
             cpu_flags: flags

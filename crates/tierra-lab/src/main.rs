@@ -1,5 +1,6 @@
 //! The lab's command line: `list`, `run`, `show`, `draw`, `bars`.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use tierra_lab::error::{Context, LabError};
 use tierra_lab::experiments::{Experiment, Needs};
-use tierra_lab::lab::{Lab, Scale};
+use tierra_lab::lab::{self, Lab, Scale};
 use tierra_lab::machine::{self, Machine, QUIET_LOAD};
 use tierra_lab::results::Results;
 use tierra_lab::table::aligned;
@@ -47,6 +48,10 @@ enum Command {
         /// not count. Quick runs do not wait.
         #[arg(long, value_name = "MINUTES", default_value_t = 15)]
         wait: u64,
+        /// Threads of each side of a comparison. Bars and the results in the source are for two; processes that an experiment
+        /// starts beside itself keep two.
+        #[arg(long, value_name = "N", default_value = "2")]
+        threads: NonZeroUsize,
         #[command(flatten)]
         scale: Scale,
     },
@@ -91,6 +96,17 @@ enum Command {
         dir: PathBuf,
         /// The seed, or the amount of work.
         number: u64,
+    },
+    /// The child whose misses cachegrind counts: it runs or explains one query.
+    #[cfg(feature = "sql")]
+    #[command(hide = true)]
+    Query {
+        /// The database's directory.
+        dir: PathBuf,
+        /// The query of TPC-H.
+        name: String,
+        /// How it reads; it is explained if nothing says so.
+        access: Option<String>,
     },
 }
 
@@ -137,10 +153,12 @@ fn main() -> ExitCode {
             out,
             scratch,
             wait,
+            threads,
             scale,
         } => chosen(&names, all, scale)
             .and_then(|chosen| {
                 let wait = Duration::from_secs(if quick { 0 } else { 60 * wait });
+                lab::choose_threads(threads);
                 run_all(&chosen, (quick, wait), scale, &out, &scratch)
             })
             .map(|()| true),
@@ -151,6 +169,10 @@ fn main() -> ExitCode {
         #[cfg(feature = "engine")]
         Command::Child { work, dir, number } => {
             experiments::child(&work, &dir, number).map(|()| true)
+        }
+        #[cfg(feature = "sql")]
+        Command::Query { dir, name, access } => {
+            experiments::query(&dir, &name, access.as_deref()).map(|()| true)
         }
     };
     match done {

@@ -22,7 +22,7 @@ mod tests {
             return;
         };
         let mut region = tierra_memory::Region::near(2 << 20).expect("memory");
-        let page_bytes = rustix::param::page_size();
+        let page_bytes = tierra_memory::base_page_bytes();
         let step = page_bytes.max(region.page_size_bytes());
         for at in (0..region.len()).step_by(step).take(PAGES as usize) {
             region[at] = 1;

@@ -195,7 +195,7 @@ pub(crate) fn collapse_large_page(start: usize) -> io::Result<()> {
 /// # Safety
 /// `[start, start + len_bytes)` must be mapped readable and writable and owned by the caller.
 pub(crate) unsafe fn populate(start: *mut u8, len_bytes: usize) -> io::Result<bool> {
-    let page_bytes = rustix::param::page_size();
+    let page_bytes = crate::base_page_bytes();
     let lead = start.addr() % page_bytes;
     // SAFETY: rounding down to the page stays inside the mapping, which consists of whole pages;
     // populating changes no content.
@@ -277,7 +277,7 @@ pub(crate) unsafe fn empty(start: *mut u8, len_bytes: usize) {
 /// # Safety
 /// The range is mapped and readable; faults of it are caught.
 pub(crate) unsafe fn touch(start: *const u8, len_bytes: usize) {
-    let page_bytes = rustix::param::page_size();
+    let page_bytes = crate::base_page_bytes();
     let lead = start.addr() % page_bytes;
     for at in (0..len_bytes + lead).step_by(page_bytes) {
         // SAFETY: inside the pages of the range, which are mapped.
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_was_given_up_is_left_alone() {
-        let page_bytes = rustix::param::page_size();
+        let page_bytes = crate::base_page_bytes();
         let range = AddressRange::reserve(2 * page_bytes, page_bytes).unwrap();
         let start = range.start().as_ptr();
         range.give_up_from(page_bytes);

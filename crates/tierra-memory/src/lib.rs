@@ -65,6 +65,7 @@ pub mod machine;
 pub mod measure;
 pub mod near;
 mod numa;
+mod page;
 pub mod persist;
 pub mod placement;
 pub mod pool;
@@ -85,6 +86,7 @@ mod unused;
 pub use far::FarSource;
 pub use gate::{GateStart, MemoryGate};
 pub use near::{NearCopy, NearMemory};
+pub use page::base_page_bytes;
 pub use pool::{
     BegunRead, Copied, CopyMethod, CopyMethodError, Counters, Durability, Extent, ExtentLabel,
     ExtentWriter, Fault, FileReads, Finished, MediumKind, Pool, PoolError, PoolOptions,

@@ -101,7 +101,7 @@ impl Region {
         let unit = if len_bytes >= LARGE_PAGE_BYTES / 2 {
             LARGE_PAGE_BYTES
         } else {
-            rustix::param::page_size()
+            crate::base_page_bytes()
         };
         let mapped_bytes = len_bytes
             .max(1)
@@ -214,7 +214,7 @@ mod tests {
         let mut region = Region::near(8 * LARGE_PAGE_BYTES).unwrap();
         region.populate().unwrap();
         let page_bytes = region.page_size_bytes();
-        assert!(page_bytes == rustix::param::page_size() || page_bytes == LARGE_PAGE_BYTES);
+        assert!(page_bytes == crate::base_page_bytes() || page_bytes == LARGE_PAGE_BYTES);
     }
 
     #[test]

@@ -20,7 +20,7 @@ struct Backing {
 /// Bytes of the pages that back most of the touched bytes of `[start, start + len_bytes)`; the base
 /// page size where nothing is touched or the kernel does not say.
 pub(crate) fn page_size_bytes(start: usize, len_bytes: usize) -> usize {
-    let base_bytes = rustix::param::page_size();
+    let base_bytes = crate::base_page_bytes();
     let Ok(file) = File::open("/proc/self/smaps") else {
         return base_bytes;
     };
@@ -112,7 +112,7 @@ VmFlags: rd wr
         let local = 0u8;
         assert_eq!(
             page_size_bytes((&raw const local).addr(), 1),
-            rustix::param::page_size()
+            crate::base_page_bytes()
         );
     }
 }

@@ -16,7 +16,7 @@ use crate::address;
 /// assert_eq!(buffer, [1]);
 /// ```
 pub fn discard(unused: &mut [MaybeUninit<u8>]) {
-    let page_bytes = rustix::param::page_size();
+    let page_bytes = crate::base_page_bytes();
     let lead = unused.as_ptr().align_offset(page_bytes);
     let pages = unused.len().saturating_sub(lead) / page_bytes;
     if pages > 0 {
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn pages_come_back_as_zeros_and_what_is_around_them_stays() {
-        let page_bytes = rustix::param::page_size();
+        let page_bytes = crate::base_page_bytes();
         let mut bytes = vec![7u8; 10 * page_bytes];
         let range = page_bytes / 2..8 * page_bytes;
         // SAFETY: bytes are valid as memory that is not initialised, and all that may come of them is a byte.

@@ -19,7 +19,7 @@ use tierra_memory::{Extent, Pool, PoolError, PoolOptions, UndoLog};
 const SEED: u64 = 4;
 
 fn page_bytes() -> u64 {
-    rustix::param::page_size() as u64
+    tierra_memory::base_page_bytes() as u64
 }
 
 /// In memory, and on a disk.

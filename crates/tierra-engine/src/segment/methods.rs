@@ -4,8 +4,8 @@
 //! runs of neighbouring blocks as there are methods, each run by one of them: in place, or copied as into a frame that has to be filled,
 //! and checked and decoded there. So it sees the medium, the state of
 //! the page cache and emulated far memory as the scan will, and how much waiting decoding hides. Methods are compared place by
-//! place, because a byte of one column takes several times what one of another does. The result lasts a minute; then the next
-//! scan measures again.
+//! place, because a byte of one column takes several times what one of another does; what is clearly slower at the first few is read no
+//! further. The result lasts a minute; then the next scan measures again.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -34,8 +34,11 @@ const MEASURED: [Option<CopyMethod>; 4] = [
     Some(CopyMethod::Buffered),
     Some(CopyMethod::Direct),
 ];
-/// Frames are used only if they take no more than this share of the time: neighbours differ, and what is in place already
-/// stays cached.
+/// Places after which a method is left out that took, in the median, this many times what reading in place did.
+const PLACES_LEAST: usize = 3;
+const HOPELESS: f64 = 1.2;
+/// Frames are used only if they take no more than this share of the time: neighbours differ, what is in place already stays cached,
+/// and a wrong choice lasts a minute.
 const CLEARLY: f64 = 0.85;
 
 /// How one cursor reaches the blocks of each tier.
@@ -120,38 +123,91 @@ fn fastest(
     }
     // Other places each time: what was measured is in the page cache.
     let begin = RandomState::new().hash_one(0) as usize % places.len();
+    let place = |turn: usize| places[(begin + turn * (places.len() / PLACES)) % places.len()];
     // As a scan reads frames ahead.
     let mut reads = FileReads::new(RUN_BLOCKS / FRAME_BLOCKS);
-    let mut over_in_place = vec![0.0; methods.len()];
+    // What decoding makes when it is first used is no method's; the last place is measured last, or not at all.
+    let (segment, column, start) = place(PLACES - 1);
+    segment.read_run(None, &mut reads, column, start, decode);
+    let mut compared = Compared::new(methods.len());
     for turn in 0..PLACES {
-        let place = (begin + turn * (places.len() / PLACES)) % places.len();
-        let (segment, column, start) = places[place];
-        let mut ns_per_byte = vec![f64::INFINITY; methods.len()];
-        for run in 0..methods.len() {
+        let (segment, column, start) = place(turn);
+        let left = compared.left();
+        let mut ns_per_byte = vec![None; methods.len()];
+        for run in 0..left.len() {
             // Another one begins at each place: the first reads what the system then reads ahead.
-            let method = (turn + run) % methods.len();
+            let method = left[(turn + run) % left.len()];
             let start = start + run * RUN_BLOCKS;
             let began = Instant::now();
             let bytes = segment.read_run(methods[method], &mut reads, column, start, decode);
             // What cannot be read by a method has no bytes.
-            if let Some(bytes) = bytes {
-                ns_per_byte[method] = began.elapsed().as_nanos() as f64 / bytes.max(1) as f64;
-            }
+            let per_byte = |bytes: u64| began.elapsed().as_nanos() as f64 / bytes.max(1) as f64;
+            ns_per_byte[method] = bytes.map(per_byte);
         }
-        for (sum, ns) in over_in_place.iter_mut().zip(&ns_per_byte) {
-            *sum += (ns / ns_per_byte[0]).ln();
+        compared.note(&ns_per_byte);
+        if compared.is_decided() {
+            break;
         }
     }
-    let ratios = over_in_place.iter().map(|sum| (sum / PLACES as f64).exp());
-    let of_methods = methods.iter().copied().zip(ratios);
-    let (method, best) = of_methods.min_by(|(_, one), (_, other)| one.total_cmp(other))?;
     tracing::debug!(
         tier = &*tier.name,
         ?methods,
-        ?over_in_place,
+        ?compared,
         "access modes were measured"
     );
-    Some(method.filter(|_| best < CLEARLY))
+    Some(methods[compared.best()])
+}
+
+/// What each method takes over reading in place, the first, place by place. No mean: an interruption is at one place.
+#[derive(Debug)]
+struct Compared(Vec<Vec<f64>>);
+
+impl Compared {
+    fn new(methods: usize) -> Compared {
+        Compared(vec![Vec::with_capacity(PLACES); methods])
+    }
+
+    /// The methods that may be the fastest yet, in place always among them.
+    fn left(&self) -> Vec<usize> {
+        let is_left = |method: &usize| {
+            let ratios = &self.0[*method];
+            *method == 0 || ratios.len() < PLACES_LEAST || at_share(ratios, 1, 2) < HOPELESS
+        };
+        (0..self.0.len()).filter(is_left).collect()
+    }
+
+    fn is_decided(&self) -> bool {
+        self.left().len() == 1
+    }
+
+    /// Notes the time per byte of each method at one place; methods without one were not read there, or cannot be.
+    fn note(&mut self, ns_per_byte: &[Option<f64>]) {
+        let left = self.left();
+        let in_place = ns_per_byte[0].unwrap_or(f64::INFINITY);
+        for method in left {
+            let ratio = ns_per_byte[method].map_or(f64::INFINITY, |ns| ns / in_place);
+            self.0[method].push(ratio);
+        }
+    }
+
+    /// The method to be used: one by which three of four places were clearly faster than in place, as far as it was not left out.
+    fn best(&self) -> usize {
+        let usual = |method: usize| at_share(&self.0[method], 3, 4);
+        let methods = self
+            .left()
+            .into_iter()
+            .map(|method| (method, usual(method)));
+        let fastest = methods.min_by(|(_, one), (_, other)| one.total_cmp(other));
+        fastest.map_or(0, |(method, over)| if over < CLEARLY { method } else { 0 })
+    }
+}
+
+/// The ratio that `share` of `of` places do not exceed; infinite without places.
+fn at_share(ratios: &[f64], share: usize, of: usize) -> f64 {
+    let mut ratios = ratios.to_vec();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let at = (ratios.len() * share).div_ceil(of).saturating_sub(1);
+    ratios.get(at).copied().unwrap_or(f64::INFINITY)
 }
 
 impl Segment {
@@ -210,5 +266,43 @@ impl Segment {
             }
         }
         is_whole.then_some(run_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_loses_everywhere_is_left_out_soon_and_one_interruption_decides_nothing() {
+        let mut compared = Compared::new(3);
+        // The first place was interrupted while it was read in place.
+        compared.note(&[Some(100.0), Some(2.0), Some(3.0)]);
+        for _ in 1..PLACES_LEAST {
+            assert_eq!(compared.left(), [0, 1, 2]);
+            compared.note(&[Some(1.0), Some(0.9), Some(3.0)]);
+        }
+        assert_eq!(compared.left(), [0, 1]);
+        assert!(!compared.is_decided());
+        assert_eq!(compared.best(), 0, "not clearly better");
+        for _ in 0..6 {
+            compared.note(&[Some(1.0), Some(0.5), None]);
+        }
+        assert_eq!(compared.best(), 1);
+        for _ in 0..12 {
+            compared.note(&[Some(1.0), Some(2.0), None]);
+        }
+        assert!(compared.is_decided());
+        assert_eq!(compared.best(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_read_by_a_method_is_not_read_by_it() {
+        let mut compared = Compared::new(2);
+        for _ in 0..PLACES {
+            compared.note(&[Some(1.0), None]);
+        }
+        assert!(compared.is_decided());
+        assert_eq!(compared.best(), 0);
     }
 }

@@ -27,7 +27,7 @@ use tierra_memory::in_mode;
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::LabError;
-use crate::lab::{Lab, SEED, THREADS};
+use crate::lab::{self, Lab, SEED};
 use crate::memory;
 use crate::pin;
 use crate::progress;
@@ -150,7 +150,7 @@ impl Experiment for Fig2 {
         let array = Sorted::new(bytes)?;
         let sorted = array.values(bytes);
         let threads =
-            std::thread::available_parallelism().map_or(1, |count| count.get().min(THREADS));
+            std::thread::available_parallelism().map_or(1, |count| count.get().min(lab::threads()));
         let settings = Setting::all(threads);
         let mut samples = vec![[Vec::new(), Vec::new()]; settings.len()];
         let mut random = Random::new(SEED);

@@ -80,6 +80,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         #[cfg(feature = "sql")]
         &access::AccessModes::SSB,
         #[cfg(feature = "sql")]
+        &access::AccessMisses,
+        #[cfg(feature = "sql")]
         &cocktail::Cocktail,
         #[cfg(feature = "sql")]
         &load::Load,
@@ -137,6 +139,15 @@ pub fn child(work: &str, dir: &Path, number: u64) -> Result<(), LabError> {
         true => recover::fill_until_killed(dir, number),
         false => database::change(work, dir, number),
     }
+}
+
+/// Runs a query of TPC-H on a database as the child that cachegrind counts; explains it if no access mode is given.
+///
+/// # Errors
+/// [`LabError`]: there is no such query or mode, or it failed.
+#[cfg(feature = "sql")]
+pub fn query(database: &Path, name: &str, access: Option<&str>) -> Result<(), LabError> {
+    access::query(database, name, access)
 }
 
 /// The experiment of that name.

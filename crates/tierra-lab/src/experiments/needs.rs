@@ -20,14 +20,15 @@ const fn needs(minutes: u32, memory_gib: u32, scratch_gib: u32) -> Needs {
 }
 
 /// By name: minutes, memory, scratch.
-const NEEDS: [(&str, Needs); 40] = [
+const NEEDS: [(&str, Needs); 41] = [
     ("ssb", needs(2, 4, 2)),
     ("ssb-10", needs(15, 16, 8)),
     ("tpch", needs(2, 4, 2)),
     ("sums", needs(2, 2, 1)),
-    ("access", needs(20, 6, 2)),
-    ("access-10", needs(40, 16, 10)),
-    ("access-ssb", needs(10, 6, 2)),
+    ("access", needs(30, 6, 2)),
+    ("access-10", needs(60, 16, 10)),
+    ("access-ssb", needs(20, 6, 2)),
+    ("access-misses", needs(60, 2, 1)),
     ("cocktail", needs(10, 4, 1)),
     ("load", needs(2, 4, 2)),
     ("scan", needs(2, 1, 0)),

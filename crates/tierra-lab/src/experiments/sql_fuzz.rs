@@ -20,7 +20,7 @@ use crate::fuzz::{
     Answer, CASES_OF_A_SET, Cell, Dialect, Difference, Fuzzer, Journal, Kind, Peer, Rows, Table,
     Tally, case_number,
 };
-use crate::lab::{Lab, SEED, ScaleOption, THREADS};
+use crate::lab::{self, Lab, SEED, ScaleOption};
 use crate::peers::duckdb::DuckDb;
 use crate::progress;
 use crate::results::Tier;
@@ -223,7 +223,7 @@ fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<([Tally; 2], Duration), Lab
         Ok(())
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..THREADS.min(left.len()))
+        let workers: Vec<_> = (0..lab::threads().min(left.len()))
             .map(|_| scope.spawn(worker))
             .collect();
         let done = workers.into_iter().map(|worker| {

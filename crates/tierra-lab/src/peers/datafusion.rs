@@ -11,7 +11,7 @@ use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 
 use crate::answer::order_of;
 use crate::dataset::TableFile;
-use crate::lab::THREADS;
+use crate::lab;
 
 /// The type of texts in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct InMemory {
 /// A session without tables.
 pub fn context(texts: Texts) -> SessionContext {
     let config = SessionConfig::new()
-        .with_target_partitions(THREADS)
+        .with_target_partitions(lab::threads())
         .with_batch_size(8_192)
         .set_bool(
             "datafusion.execution.parquet.schema_force_view_types",
@@ -99,9 +99,9 @@ impl InMemory {
                 "table {table} has no batches"
             )));
         };
-        let mut partitions = vec![Vec::new(); THREADS];
+        let mut partitions = vec![Vec::new(); lab::threads()];
         for (number, batch) in batches.into_iter().enumerate() {
-            partitions[number % THREADS].push(batch);
+            partitions[number % lab::threads()].push(batch);
         }
         self.context
             .register_table(table, Arc::new(MemTable::try_new(schema, partitions)?))?;

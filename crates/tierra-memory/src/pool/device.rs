@@ -65,7 +65,7 @@ impl PoolPath<'_> {
 
     /// What mappings of the device are aligned to.
     fn unit_bytes(&self, device: &DaxDevice) -> Result<u64, PoolError> {
-        let page_bytes = rustix::param::page_size() as u64;
+        let page_bytes = crate::base_page_bytes() as u64;
         // Kernels that do not say align to large pages, or fail to map.
         let align_bytes = device.align_bytes.unwrap_or(crate::LARGE_PAGE_BYTES as u64);
         match align_bytes.is_power_of_two() && align_bytes >= page_bytes {

@@ -299,7 +299,7 @@ fn limit_bytes(file: &File, options: &PoolOptions, len_bytes: u64) -> io::Result
     /// For a file system that does not say how large it is.
     const UNTOLD_BYTES: u64 = 1 << 40;
     // Pages of the machine and grains of the pool: what is mapped must be whole in both.
-    let unit = GRAIN_BYTES.max(rustix::param::page_size() as u64);
+    let unit = GRAIN_BYTES.max(crate::base_page_bytes() as u64);
     let wanted = match options.capacity_bytes {
         Some(capacity) => capacity,
         None => {

@@ -278,7 +278,7 @@ impl Recorder {
 
     /// The pages of a range were written back.
     pub(crate) fn range_synced(&self, start: *const u8, len_bytes: usize) {
-        let page_bytes = rustix::param::page_size();
+        let page_bytes = crate::base_page_bytes();
         let pool = self.pool;
         self.with_writes(|writes| {
             let at = start.addr() - writes.memory(pool).base;

@@ -177,7 +177,7 @@ fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
         .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
-    pages.unwrap_or(0) * rustix::param::page_size() as u64
+    pages.unwrap_or(0) * tierra_memory::base_page_bytes() as u64
 }
 
 /// Bytes of memory that the machine has; 0 where the system does not say.

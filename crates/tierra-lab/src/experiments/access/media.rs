@@ -13,7 +13,7 @@ use super::modes::{AUTO, IN_MEMORY, Mode, ON_DISK};
 use crate::contender::Tierra;
 use crate::dataset::TableFile;
 use crate::error::{At, Context, LabError};
-use crate::lab::Lab;
+use crate::lab::{self, Lab};
 
 /// Bytes of the frames.
 pub(super) const FRAME_BYTES: u64 = 64 << 20;
@@ -191,8 +191,9 @@ fn set(lab: &Lab, tierra: &Tierra, mode: Mode) -> Result<(), LabError> {
         access,
         lines,
         helper_blocks,
-        threads,
+        is_alone,
     } = mode;
+    let threads = if is_alone { 1 } else { lab::threads() };
     for sql in [
         format!("SET tierra.access = '{access}'"),
         format!("SET tierra.prefetch_lines = {lines}"),

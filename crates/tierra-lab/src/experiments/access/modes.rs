@@ -5,8 +5,6 @@ use std::fmt;
 use tierra_engine::Access;
 use tierra_memory::CopyMethod;
 
-use crate::lab::THREADS;
-
 /// How scans read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mode {
@@ -15,8 +13,8 @@ pub(super) struct Mode {
     pub(super) lines: usize,
     /// Blocks that a helper is ahead.
     pub(super) helper_blocks: usize,
-    /// Threads of a query: with one, the other core is spare for a helper.
-    pub(super) threads: usize,
+    /// Whether a query has one thread, so that a core is spare for a helper.
+    pub(super) is_alone: bool,
 }
 
 pub(super) const IN_PLACE: Mode = in_place(0);
@@ -42,7 +40,7 @@ const fn of(access: Access) -> Mode {
         access,
         lines: 0,
         helper_blocks: 0,
-        threads: THREADS,
+        is_alone: false,
     }
 }
 
@@ -56,7 +54,7 @@ const fn in_place(lines: usize) -> Mode {
 const fn helped(helper_blocks: usize) -> Mode {
     Mode {
         helper_blocks,
-        threads: 1,
+        is_alone: true,
         ..of(Access::InPlace)
     }
 }
@@ -64,7 +62,7 @@ const fn helped(helper_blocks: usize) -> Mode {
 impl Mode {
     /// Whether neither lines nor helpers are asked for, on all threads.
     pub(super) fn is_plain(self) -> bool {
-        self.lines == 0 && self.helper_blocks == 0 && self.threads == THREADS
+        self.lines == 0 && self.helper_blocks == 0 && !self.is_alone
     }
 }
 
@@ -74,7 +72,7 @@ impl fmt::Display for Mode {
         if self.lines > 0 {
             write!(f, ", {} lines ahead", self.lines)?;
         }
-        if self.threads == 1 {
+        if self.is_alone {
             f.write_str(", one thread")?;
         }
         match self.helper_blocks {

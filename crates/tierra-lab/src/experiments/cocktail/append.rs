@@ -14,7 +14,7 @@ use tierra_memory::{Pool, PoolOptions};
 
 use super::data::Memory;
 use crate::error::{Context, LabError};
-use crate::lab::THREADS;
+use crate::lab;
 use crate::row::Row;
 use crate::turns::turns;
 
@@ -84,14 +84,14 @@ pub(super) fn measure(
     if Flush::best().is_none() {
         return Ok(Vec::new());
     }
-    let pools = (0..THREADS).map(|thread| {
+    let pools = (0..lab::threads()).map(|thread| {
         let path = dir.join(format!("append-{}-{thread}", memory.table));
         Pool::create(&path, &PoolOptions::default()).by("a pool", "creating it")
     });
     let pools = pools.collect::<Result<Vec<_>, _>>()?;
     let bytes = bytes / BLOCK_BYTES * BLOCK_BYTES;
     let mut rows = Vec::new();
-    for threads in 1..=THREADS {
+    for threads in lab::thread_counts() {
         let mut samples = STORES.map(|_| Vec::new());
         for turn in turns(STORES.len(), rounds) {
             let (stores, begin) = (STORES[turn.contender], Barrier::new(threads));

@@ -12,7 +12,7 @@ use tierra_memory::emulation::FarMemory;
 
 use crate::contender::Tierra;
 use crate::error::{Context, LabError};
-use crate::lab::{SEED, THREADS};
+use crate::lab::{self, SEED};
 
 /// Values are 1 to this.
 pub(super) const VALUES: u64 = 1_000_000;
@@ -47,7 +47,7 @@ pub(super) const MEMORIES: [Memory; 2] = [NEAR, FAR];
 /// What a database of both tables is opened with.
 pub(super) fn options() -> DatabaseOptions {
     DatabaseOptions {
-        threads: NonZeroUsize::new(THREADS),
+        threads: NonZeroUsize::new(lab::threads()),
         // The columns say where they lie.
         near_memory_bytes: Some(u64::MAX / 2),
         ..DatabaseOptions::default()

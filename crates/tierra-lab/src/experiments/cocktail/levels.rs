@@ -1,4 +1,4 @@
-//! Figures 4.10, 4.12 to 4.14 and table 4.1: operators on one and two threads, each with a level of its own, on columns that they
+//! Figures 4.10, 4.12 to 4.14 and table 4.1: operators on one thread and on more, each with a level of its own, on columns that they
 //! share or do not; and what the profile would have chosen.
 
 use std::hint::black_box;
@@ -17,11 +17,13 @@ use tierra_interleave::Scheduling;
 
 use super::data::{COLUMNS, Memory, VALUES};
 use crate::error::{Context, LabError};
-use crate::lab::THREADS;
+use crate::lab;
 use crate::row::{Row, distinct, find};
 use crate::stats::Summary;
 use crate::turns::turns;
 
+/// Columns that threads share, as they are calibrated.
+const SHARED: [usize; 3] = [1, 2, COLUMNS.len()];
 /// Choices of levels that are timed.
 const CHOICES: usize = 101;
 
@@ -60,8 +62,11 @@ pub(super) const RATE: &str = "values_per_s";
 
 /// Threads, and the columns that they share.
 fn shapes() -> impl Iterator<Item = (usize, usize)> {
-    (1..=THREADS)
-        .flat_map(|threads| (1..=threads.min(COLUMNS.len())).map(move |columns| (threads, columns)))
+    lab::thread_counts().flat_map(|threads| {
+        let shared = SHARED.into_iter();
+        let shared = shared.filter(move |columns| *columns <= threads);
+        shared.map(move |columns| (threads, columns))
+    })
 }
 
 /// All mixes in all cells of a memory, by turns.

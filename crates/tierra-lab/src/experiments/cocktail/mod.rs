@@ -24,7 +24,7 @@ use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::contender::Tierra;
 use crate::error::{Context, LabError};
-use crate::lab::Lab;
+use crate::lab::{self, Lab, ScaleOption};
 use crate::progress;
 use crate::results::Tier;
 use crate::row::Row;
@@ -88,6 +88,10 @@ impl Experiment for Cocktail {
 
     fn about(&self) -> &'static str {
         "what do queries save that share one pass, and which instructions should the threads of a scan use?"
+    }
+
+    fn heeds(&self) -> &'static [ScaleOption] {
+        &[ScaleOption::Runs]
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
@@ -224,12 +228,13 @@ impl Experiment for Cocktail {
 }
 
 fn rounds(lab: &Lab) -> usize {
-    lab.size(1, 9)
+    lab.runs(1, 9)
 }
 
-/// How long threads scan with one mix.
+/// How long threads scan with one mix: more of them scan as much sooner.
 fn lasts(lab: &Lab) -> Duration {
-    Duration::from_millis(lab.size(2, 200))
+    let share = lab::threads().div_ceil(2) as u64;
+    Duration::from_millis(lab.size(2, (200 / share).max(2)))
 }
 
 /// What is measured in each memory.

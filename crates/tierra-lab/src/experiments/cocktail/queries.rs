@@ -10,7 +10,7 @@ use super::data::Memory;
 use crate::answer::Answer;
 use crate::contender::Tierra;
 use crate::error::{Context, LabError};
-use crate::lab::{Lab, THREADS};
+use crate::lab::{self, Lab};
 use crate::row::{Row, find};
 use crate::turns::turns;
 
@@ -166,8 +166,8 @@ pub(super) fn batches(
                 format!("SET tierra.batch_queries = {}", way.batch_queries),
                 format!("SET tierra.batch_ms = {}", way.batch_ms),
             ];
-            let of_way =
-                (0..way.queries).map(|_| session(lab, database, THREADS, &settings).map(Arc::new));
+            let of_way = (0..way.queries)
+                .map(|_| session(lab, database, lab::threads(), &settings).map(Arc::new));
             sessions.push(of_way.collect::<Result<Vec<_>, _>>()?);
         }
         let (expected, _) = lab.runtime().block_on(ask(&sessions[0][0], &sql))?;
@@ -197,7 +197,7 @@ pub(super) fn batches(
     Ok(rows)
 }
 
-/// Figure 4.16: each query on one and two threads, a query a thread, with every level and with the chosen ones.
+/// Figure 4.16: each query on one thread and on more, a query a thread, with every level and with the chosen ones.
 pub(super) fn levels(
     lab: &Lab,
     database: &Arc<Database>,
@@ -209,7 +209,7 @@ pub(super) fn levels(
     let mut rows = Vec::new();
     for (name, text) in TEXTS {
         let sql = text.replace("{table}", memory.table);
-        for queries in 1..=THREADS {
+        for queries in lab::thread_counts() {
             let mut sessions = Vec::new();
             for level in &choices {
                 let settings = [

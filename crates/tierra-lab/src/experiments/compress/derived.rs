@@ -5,7 +5,7 @@ use tierra_column::Encoding;
 
 use super::data::DataSet;
 use super::{DECODE, ENCODE, LZ4_WHOLE, MEMORIES, panel, tierra};
-use crate::lab::THREADS;
+use crate::lab;
 use crate::peers::codecs::{Bp128, Codec};
 use crate::row::{Row, find};
 
@@ -62,8 +62,8 @@ pub(super) fn rows(measured: &[Row]) -> Vec<Row> {
             for direction in [ENCODE, DECODE] {
                 for set in [DataSet::D1, DataSet::D3] {
                     let of = |threads| speed(measured, &name, direction, memory, set, threads);
-                    let ratio = of(THREADS).zip(of(1)).map(|(many, one)| many / one);
-                    let series = format!("{name}, {THREADS} threads");
+                    let ratio = of(lab::threads()).zip(of(1)).map(|(many, one)| many / one);
+                    let series = format!("{name}, {} threads", lab::threads());
                     rows.push(speedup(&series, direction, set, memory, ratio));
                 }
             }

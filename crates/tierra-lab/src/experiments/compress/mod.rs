@@ -27,7 +27,7 @@ use self::widths::{PACK, Packer, Place, UNPACK};
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::{Context, LabError};
-use crate::lab::{Lab, SEED, THREADS};
+use crate::lab::{self, Lab, SEED};
 use crate::memory;
 use crate::peers::codecs::{BATCH, Bp128, Codec, FastLanes, FastPfor, Lz4, Lz4Mode, Snap};
 use crate::pin;
@@ -375,7 +375,9 @@ impl Experiment for Compress {
             .next_multiple_of(4096);
         let mut rows = Vec::new();
         let threads_most = std::thread::available_parallelism().map_or(1, |it| it.get());
-        let threads = [1, THREADS].into_iter().filter(|&it| it <= threads_most);
+        let threads = [1, lab::threads()]
+            .into_iter()
+            .filter(|&it| it <= threads_most);
         let threads: Vec<usize> = threads.collect();
         let steps = DataSet::ALL.len() * MEMORIES.len() * threads.len();
         let bar = progress::bar("data sets", steps);

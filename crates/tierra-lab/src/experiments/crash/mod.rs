@@ -20,7 +20,7 @@ use self::histories::{History, Medium};
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::{Context, LabError};
-use crate::lab::{Lab, SEED, THREADS};
+use crate::lab::{self, Lab, SEED};
 use crate::progress;
 use crate::results::Tier;
 use crate::row::Row;
@@ -215,7 +215,7 @@ fn explore(next: VecDeque<Pass>, target: u64, once: bool) -> State {
     });
     let bar = progress::bar("images", target as usize);
     std::thread::scope(|scope| {
-        for _ in 0..THREADS {
+        for _ in 0..lab::threads() {
             scope.spawn(|| work(&state, least, target, once, &bar));
         }
     });

@@ -3,8 +3,9 @@
 //! Every property of a description is measured by itself, with and without emulation in turn: latency over working sets from
 //! 1 MiB to 4 GiB, with and without the modelled cache; misses in flight; bandwidth of reads and writes, of one thread and of
 //! two; stores that miss, flushes and fences; several memories at once, another socket, channels shared with near memory.
-//! Samples take about a millisecond, so that on a shared machine most are not interrupted. If real memory is slower than
-//! requested, emulation cannot be faster; the native times beside them show that.
+//! Samples take about a millisecond, so that on a shared machine most are not interrupted. Where memory itself is slower than
+//! what was asked (4 GiB on 2 MiB pages can be: every access walks the page table), its own time is what the emulated one is held
+//! against.
 
 mod bench;
 mod blocks;
@@ -114,7 +115,11 @@ impl Experiment for Emulation {
         };
         let added = |[_, emulated, native]: [f64; 3]| emulated - native;
         let described = DESCRIBED.iter().map(|operation| {
-            let off = |[asked, emulated, _]: [f64; 3]| 100.0 * (emulated - asked).abs() / asked;
+            // Emulation makes memory slower, never faster.
+            let off = |[asked, emulated, native]: [f64; 3]| {
+                let due = asked.max(native);
+                100.0 * (emulated - due).abs() / due
+            };
             Bar::at_most(
                 format!("emulation: {operation}, per cent off what was asked, worst setting"),
                 10.0,
@@ -187,6 +192,14 @@ mod tests {
         rows.extend(setting(CHASE, "b", [3000.0, 2600.0, 900.0]));
         assert!(!met(&rows));
         assert!(!met(&[]));
+    }
+
+    #[test]
+    fn memory_that_is_slower_than_asked_stays_as_slow() {
+        let rows = |emulated| setting(CHASE, "a", [3000.0, emulated, 4000.0]);
+        assert!(Emulation.bars(&rows(4200.0))[0].met);
+        assert!(!Emulation.bars(&rows(4500.0))[0].met);
+        assert!(!Emulation.bars(&rows(3000.0))[0].met);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use self::points::{Counted, Kind, Point};
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::{Context, LabError};
-use crate::lab::{Lab, THREADS};
+use crate::lab::Lab;
 use crate::pin;
 use crate::progress;
 use crate::results::Tier;
@@ -37,6 +37,8 @@ use crate::view::{Unit, View};
 
 /// A sample of a latency is the time of this many loads, so that it is a whole number.
 const LOADS: u64 = 1_000;
+/// The most threads that use a memory at a time.
+const THREADS: usize = 2;
 /// The contender's name in messages.
 const WHO: &str = "the lab";
 

@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use tierra_memory::{ExtentWriter, Pool, PoolOptions, Region};
 
+use super::THREADS;
 use crate::error::{Context, LabError};
-use crate::lab::{SEED, THREADS};
+use crate::lab::SEED;
 use crate::random::Random;
 
 /// The contender's name in messages.

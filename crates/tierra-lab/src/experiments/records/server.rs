@@ -107,7 +107,7 @@ impl ServerProcess {
             .split_whitespace()
             .nth(1)
             .and_then(|pages| pages.parse().ok());
-        Ok(pages.unwrap_or(0) * rustix::param::page_size() as u64)
+        Ok(pages.unwrap_or(0) * tierra_memory::base_page_bytes() as u64)
     }
 }
 

@@ -99,7 +99,7 @@ pub(super) struct Filled {
 pub(super) fn options() -> DatabaseOptions {
     DatabaseOptions {
         near_memory_bytes: Some(64 << 20),
-        threads: NonZeroUsize::new(crate::lab::THREADS),
+        threads: NonZeroUsize::new(crate::lab::threads()),
         ..DatabaseOptions::default()
     }
 }

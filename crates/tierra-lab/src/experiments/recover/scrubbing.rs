@@ -17,7 +17,7 @@ use super::super::database::start;
 use super::CHILD;
 use super::fill::{SECOND, Shape, kill_when_filled, options};
 use crate::error::{At, Context, LabError};
-use crate::lab::{Lab, SEED, THREADS};
+use crate::lab::{self, Lab, SEED};
 use crate::row::Row;
 
 const WHO: &str = "a database with two tiers";
@@ -148,7 +148,7 @@ fn scrub_and_read(
     let effort = Effort {
         working_set_bytes: bytes.min(256 << 20) as usize,
         time_per_figure: Duration::from_millis(100),
-        threads: THREADS,
+        threads: lab::threads(),
     };
     let (mut scrubs, mut reads) = (Vec::new(), Vec::new());
     for _ in 0..rounds {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use self::written::Counts;
 use crate::bar::Bar;
 use crate::error::LabError;
-use crate::lab::{Lab, SEED, THREADS};
+use crate::lab::{self, Lab, SEED};
 use crate::progress;
 use crate::row::Row;
 
@@ -53,7 +53,7 @@ pub(super) fn run(lab: &Lab, statements: usize) -> Result<Row, LabError> {
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..THREADS {
+        for _ in 0..lab::threads() {
             scope.spawn(worker);
         }
     });

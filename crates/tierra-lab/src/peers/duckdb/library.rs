@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{DuckDb, DuckDbError, Process};
 use crate::dataset::TableFile;
-use crate::lab::THREADS;
+use crate::lab;
 
 const PROGRAM: &str = include_str!("library.py");
 
@@ -21,9 +21,9 @@ impl Library {
     /// The engine's name in results.
     pub const ENGINE: &str = DuckDb::ENGINE;
 
-    /// Starts DuckDB with [`THREADS`] threads; `None` if there is no Python or it has no module `duckdb`.
+    /// Starts DuckDB with as many threads; `None` if there is no Python or it has no module `duckdb`.
     pub fn start() -> Option<Library> {
-        let process = Process::start(PROGRAM, THREADS)?;
+        let process = Process::start(PROGRAM, lab::threads())?;
         Some(Library { process })
     }
 

@@ -53,7 +53,7 @@ impl Dax<Processor> {
 
     /// Whether the kernel maps this file with `MAP_SYNC` and this processor can flush a line.
     pub(super) fn supports(file: &File) -> bool {
-        let page_bytes = rustix::param::page_size();
+        let page_bytes = crate::base_page_bytes();
         // SAFETY: a new mapping at an address the kernel chooses, never accessed and unmapped below.
         let mapped = unsafe {
             mmap(

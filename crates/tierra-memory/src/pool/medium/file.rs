@@ -38,7 +38,7 @@ impl WriteBack for Kernel {
     }
 
     unsafe fn sync_range(&self, start: *const u8, len_bytes: usize) -> io::Result<()> {
-        let lead = start.addr() % rustix::param::page_size();
+        let lead = start.addr() % crate::base_page_bytes();
         let first = start.wrapping_sub(lead).cast_mut().cast();
         // SAFETY: mapped by the caller's promise, and mappings consist of whole pages.
         Ok(unsafe { msync(first, len_bytes + lead, MsyncFlags::SYNC) }?)

@@ -73,7 +73,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 
     /// Bytes that can be mapped, and lost, on their own only; a power of two, a page at least.
     fn unit_bytes(&self) -> u64 {
-        rustix::param::page_size() as u64
+        crate::base_page_bytes() as u64
     }
 
     /// Bytes of the file.
