@@ -4,6 +4,8 @@
 mod access;
 #[cfg(feature = "sql")]
 mod cocktail;
+#[cfg(feature = "sql")]
+mod commits;
 #[cfg(feature = "engine")]
 mod compress;
 mod crash;
@@ -61,6 +63,8 @@ pub use crate::experiment::{Experiment, Measured};
 use std::path::Path;
 
 use crate::error::LabError;
+#[cfg(feature = "sql")]
+use crate::served;
 
 /// Every experiment, in the order of `list`.
 pub fn all() -> &'static [&'static dyn Experiment] {
@@ -87,6 +91,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &scan::Scan,
         #[cfg(feature = "sql")]
         &point::Point,
+        #[cfg(feature = "sql")]
+        &commits::Commits,
         #[cfg(feature = "sql")]
         &sql_fuzz::SqlFuzz,
         &floor::Floor,
@@ -133,9 +139,11 @@ pub fn all() -> &'static [&'static dyn Experiment] {
 /// [`LabError`]: there is no such work, or it failed.
 #[cfg(feature = "engine")]
 pub fn child(work: &str, dir: &Path, number: u64) -> Result<(), LabError> {
-    match work == recover::CHILD {
-        true => recover::fill_until_killed(dir, number),
-        false => database::change(work, dir, number),
+    match work {
+        recover::CHILD => recover::fill_until_killed(dir, number),
+        #[cfg(feature = "sql")]
+        served::CHILD => served::serve(dir, number),
+        _ => database::change(work, dir, number),
     }
 }
 
