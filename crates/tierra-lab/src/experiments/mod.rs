@@ -3,6 +3,8 @@
 #[cfg(feature = "sql")]
 mod access;
 #[cfg(feature = "sql")]
+mod changes;
+#[cfg(feature = "sql")]
 mod cocktail;
 #[cfg(feature = "sql")]
 mod commits;
@@ -91,6 +93,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &scan::Scan,
         #[cfg(feature = "sql")]
         &point::Point,
+        #[cfg(feature = "sql")]
+        &changes::Changes,
         #[cfg(feature = "sql")]
         &commits::Commits,
         #[cfg(feature = "sql")]
