@@ -53,6 +53,8 @@ mod ssb;
 #[cfg(feature = "sql")]
 mod sums;
 #[cfg(feature = "sql")]
+mod tpcc;
+#[cfg(feature = "sql")]
 mod tpch;
 mod updates;
 
@@ -97,6 +99,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &changes::Changes,
         #[cfg(feature = "sql")]
         &commits::Commits,
+        #[cfg(feature = "sql")]
+        &tpcc::Tpcc,
         #[cfg(feature = "sql")]
         &sql_fuzz::SqlFuzz,
         &floor::Floor,
