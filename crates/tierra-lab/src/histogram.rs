@@ -46,6 +46,14 @@ impl Histogram {
         self.count += requests;
     }
 
+    /// Counts what another one has counted, too.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (count, more) in self.buckets.iter_mut().zip(&other.buckets) {
+            *count += more;
+        }
+        self.count += other.count;
+    }
+
     /// How many were counted.
     pub fn count(&self) -> u64 {
         self.count
@@ -99,8 +107,11 @@ mod tests {
             mut times in prop::collection::vec(0u64..1 << 40, 1..200),
             part in 0.0f64..=1.0,
         ) {
-            let mut histogram = Histogram::new();
-            times.iter().for_each(|&time| histogram.add(time, 1));
+            let (mut histogram, mut rest) = (Histogram::new(), Histogram::new());
+            let (some, others) = times.split_at(times.len() / 2);
+            some.iter().for_each(|&time| histogram.add(time, 1));
+            others.iter().for_each(|&time| rest.add(time, 1));
+            histogram.merge(&rest);
             times.sort_unstable();
             let at = ((times.len() as f64 * part).ceil() as usize).max(1) - 1;
             let found = histogram.quantile(part).unwrap();

@@ -60,6 +60,8 @@ pub mod results;
 pub mod row;
 pub mod run;
 mod scratch;
+#[cfg(feature = "sql")]
+mod served;
 pub mod sorted;
 pub mod stats;
 pub mod steady;

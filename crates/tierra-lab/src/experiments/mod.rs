@@ -3,7 +3,11 @@
 #[cfg(feature = "sql")]
 mod access;
 #[cfg(feature = "sql")]
+mod changes;
+#[cfg(feature = "sql")]
 mod cocktail;
+#[cfg(feature = "sql")]
+mod commits;
 #[cfg(feature = "engine")]
 mod compress;
 mod crash;
@@ -49,6 +53,8 @@ mod ssb;
 #[cfg(feature = "sql")]
 mod sums;
 #[cfg(feature = "sql")]
+mod tpcc;
+#[cfg(feature = "sql")]
 mod tpch;
 mod updates;
 
@@ -61,6 +67,8 @@ pub use crate::experiment::{Experiment, Measured};
 use std::path::Path;
 
 use crate::error::LabError;
+#[cfg(feature = "sql")]
+use crate::served;
 
 /// Every experiment, in the order of `list`.
 pub fn all() -> &'static [&'static dyn Experiment] {
@@ -89,6 +97,12 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &scan::Scan,
         #[cfg(feature = "sql")]
         &point::Point,
+        #[cfg(feature = "sql")]
+        &changes::Changes,
+        #[cfg(feature = "sql")]
+        &commits::Commits,
+        #[cfg(feature = "sql")]
+        &tpcc::Tpcc,
         #[cfg(feature = "sql")]
         &sql_fuzz::SqlFuzz,
         &floor::Floor,
@@ -135,9 +149,11 @@ pub fn all() -> &'static [&'static dyn Experiment] {
 /// [`LabError`]: there is no such work, or it failed.
 #[cfg(feature = "engine")]
 pub fn child(work: &str, dir: &Path, number: u64) -> Result<(), LabError> {
-    match work == recover::CHILD {
-        true => recover::fill_until_killed(dir, number),
-        false => database::change(work, dir, number),
+    match work {
+        recover::CHILD => recover::fill_until_killed(dir, number),
+        #[cfg(feature = "sql")]
+        served::CHILD => served::serve(dir, number),
+        _ => database::change(work, dir, number),
     }
 }
 

@@ -20,7 +20,7 @@ const fn needs(minutes: u32, memory_gib: u32, scratch_gib: u32) -> Needs {
 }
 
 /// By name: minutes, memory, scratch.
-const NEEDS: [(&str, Needs); 41] = [
+const NEEDS: [(&str, Needs); 44] = [
     ("ssb", needs(2, 4, 2)),
     ("ssb-10", needs(15, 16, 8)),
     ("tpch", needs(2, 4, 2)),
@@ -33,6 +33,9 @@ const NEEDS: [(&str, Needs); 41] = [
     ("load", needs(2, 4, 2)),
     ("scan", needs(2, 1, 0)),
     ("point", needs(5, 4, 2)),
+    ("changes", needs(10, 8, 6)),
+    ("commits", needs(10, 4, 4)),
+    ("tpcc", needs(10, 4, 4)),
     ("sql-fuzz", needs(120, 4, 0)),
     ("floor", needs(2, 2, 1)),
     ("memory", needs(5, 6, 1)),

@@ -14,3 +14,5 @@ mod native;
 pub mod parquet;
 pub mod plain;
 pub mod pmdk;
+#[cfg(feature = "sql")]
+pub mod postgres;

@@ -1,5 +1,5 @@
-"""DuckDB's library in memory, called through its C interface, with answers as Arrow arrays; driven line by line: one JSON
-request in, one JSON reply out.
+"""DuckDB's library, called through its C interface, with answers as Arrow arrays; driven line by line: one JSON request in, one JSON
+reply out. Its tables are in memory, or in the file that the second argument names.
 
 {"load": TABLE, "path": FILE, "key": COLUMN} reads a Parquet file into a table, with that column as its primary key unless it is
 null. {"query": SQL} replies with the time until all arrays of the answer were there, and with its rows as texts. {"queries":
@@ -203,8 +203,9 @@ def serve(request):
 replies = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 database, connection, statement = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-if library.duckdb_open(None, ctypes.byref(database)) or library.duckdb_connect(database, ctypes.byref(connection)):
-    sys.exit("DuckDB does not open a database in memory")
+file = sys.argv[2].encode() if len(sys.argv) > 2 else None
+if library.duckdb_open(file, ctypes.byref(database)) or library.duckdb_connect(database, ctypes.byref(connection)):
+    sys.exit("DuckDB does not open a database")
 rows([execute(f"SET threads = {int(sys.argv[1])}")])
 version = library.duckdb_library_version().decode().removeprefix("v")
 print(json.dumps({"version": version}), file=replies, flush=True)

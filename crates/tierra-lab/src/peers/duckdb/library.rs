@@ -1,5 +1,7 @@
 //! DuckDB as a library: timed until the complete answer lies in its process as Arrow arrays.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::{DuckDb, DuckDbError, Process};
@@ -23,7 +25,16 @@ impl Library {
 
     /// Starts DuckDB with as many threads; `None` if there is no Python or it has no module `duckdb`.
     pub fn start() -> Option<Library> {
-        let process = Process::start(PROGRAM, lab::threads())?;
+        Library::start_in(None)
+    }
+
+    /// The same with its tables in a new file, which it makes durable as is its default.
+    pub fn start_on(file: &Path) -> Option<Library> {
+        Library::start_in(Some(file))
+    }
+
+    fn start_in(file: Option<&Path>) -> Option<Library> {
+        let process = Process::start(PROGRAM, lab::threads(), file)?;
         Some(Library { process })
     }
 

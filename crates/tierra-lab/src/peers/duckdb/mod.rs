@@ -1,5 +1,5 @@
-//! DuckDB over tables in memory, if Python's module `duckdb` is installed: a child process that answers one request at a time,
-//! so that turns can alternate.
+//! DuckDB, if Python's module `duckdb` is installed: a child process that answers one request at a time, so that turns can alternate.
+//! Its tables are in memory, where no experiment is about its file.
 //!
 //! Where its time counts it is the library itself ([`Library`]): called through its C interface, timed in the child until the
 //! complete answer lies there as Arrow arrays, as Tierra's does here. Python only makes the calls; what they cost is measured
@@ -9,6 +9,7 @@ mod library;
 mod values;
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
@@ -51,10 +52,11 @@ struct Process {
 impl Process {
     /// Starts a program of this folder; `None` if there is no Python or it has no module `duckdb`. The environment variable
     /// `TIERRA_LAB_PYTHON` names another interpreter than `python3`.
-    fn start(program: &str, threads: usize) -> Option<Process> {
+    fn start(program: &str, threads: usize, file: Option<&Path>) -> Option<Process> {
         let python = std::env::var_os("TIERRA_LAB_PYTHON").unwrap_or_else(|| "python3".into());
         let mut child = Command::new(python)
             .args(["-c", program, &threads.to_string()])
+            .args(file)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -95,7 +97,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Its tables are in memory, so nothing is lost.
+        // Its tables are in memory, or in a file of the lab, so nothing is lost.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -22,7 +22,7 @@ impl DuckDb {
 
     /// Starts DuckDB with that many threads; `None` if there is no Python or it has no module `duckdb`.
     pub fn with_threads(threads: usize) -> Option<DuckDb> {
-        let process = Process::start(PROGRAM, threads)?;
+        let process = Process::start(PROGRAM, threads, None)?;
         Some(DuckDb { process })
     }
 
