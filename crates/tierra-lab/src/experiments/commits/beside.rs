@@ -122,7 +122,9 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Row>, LabError> {
 /// Writes a file of so many bytes, and syncs it at its end; returns the bytes a second.
 fn write_file(path: &Path, bytes: u64) -> Result<u64, LabError> {
     // Not all the same, for a file system that would notice.
-    let piece: Vec<u8> = (0..PIECE_BYTES).map(|at| (at * 7919 >> 3) as u8).collect();
+    let piece: Vec<u8> = (0..PIECE_BYTES)
+        .map(|at| ((at * 7919) >> 3) as u8)
+        .collect();
     let start = Instant::now();
     let mut file = File::create(path).at(path)?;
     let pieces = (bytes as usize).div_ceil(PIECE_BYTES);

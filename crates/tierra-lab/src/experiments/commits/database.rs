@@ -184,6 +184,8 @@ impl<'a> Ours<'a> {
         latencies: &mut Histogram,
     ) -> Result<(u64, u64), LabError> {
         let who = Tierra::ENGINE;
+        // All of them were acknowledged: their session has ended.
+        let accounts_before = self.next.load(Ordering::Acquire) as i64;
         let ((bytes, elapsed), [before, after]) = self.beside(latencies, true, || {
             let start = Instant::now();
             let database = self.tierra.database();
@@ -220,9 +222,10 @@ impl<'a> Ours<'a> {
             &expected,
         )?;
         // One may have been committed and not yet acknowledged.
-        if !(before..=after + 1).contains(&(last as u64)) {
+        if !(before..=after + 1).contains(&(last as u64)) || accounts < accounts_before {
             let what = format!(
-                "a backup has {last} transactions, which was begun after {before} and ended after {after}"
+                "a backup has {last} transactions, which was begun after {before} and ended after {after}, and {accounts} rows of \
+                 {accounts_before} before it"
             );
             return Err(LabError::WrongAnswer {
                 who: who.to_owned(),

@@ -53,11 +53,12 @@ impl Experiment for Commits {
             rows.extend(durable::measure(lab, medium)?);
         }
         rows.extend(beside::measure(lab)?);
-        let absent = || "absent".to_owned();
+        let is_there = find(&rows, &[("engine", Postgres::ENGINE)]).is_some();
+        let version = Postgres::version().filter(|_| is_there);
         Ok(Measured {
             tier: Tier::Real,
             parameters: Row::new()
-                .text("postgres", Postgres::version().unwrap_or_else(absent))
+                .text("postgres", version.unwrap_or_else(|| "absent".to_owned()))
                 .text("sqlite", rusqlite::version()),
             rows,
         })

@@ -27,7 +27,7 @@ pub(super) trait Side {
     /// Another session.
     fn session(&self) -> Result<Box<dyn Writer>, LabError>;
 
-    /// The answer to [`CONTENTS`] after it was killed or closed, and opened again; `None` if it has no rows. No session is left.
+    /// The answer to [`CONTENTS`](super::writes::CONTENTS) after it was killed or closed, and opened again; `None` if it has no rows. No session is left.
     fn contents(self: Box<Self>) -> Result<Option<[i64; 3]>, LabError>;
 }
 

@@ -155,7 +155,7 @@ pub(super) fn fill(client: &mut Client, who: &str, size: Size, seed: u64) -> Res
         }),
     )?;
     let lines_of =
-        |w: u64, d: u64, o: u64| 5 + Random::new(seed ^ (w << 40 | d << 32 | o)).below(11);
+        |w: u64, d: u64, o: u64| 5 + Random::new(seed ^ ((w << 40) | (d << 32) | o)).below(11);
     copy(
         "orders",
         &mut customers().map(|(w, d, o)| {

@@ -210,16 +210,19 @@ impl Client {
             match self.receive()? {
                 b'D' => answer.rows.push(cells(&self.received)?),
                 b'C' => answer.count = counted(&self.received),
-                b'E' if refused.is_none() => refused = Some(refusal(&self.received)),
+                b'E' if refused.is_none() => {
+                    let error = refusal(&self.received);
+                    // A server that refuses a login closes.
+                    if self.is_closed() {
+                        return Err(error);
+                    }
+                    refused = Some(error);
+                }
                 b'Z' => return refused.map_or(Ok(answer), Err),
-                // A server that refuses a login closes.
                 b'R' if self.received.get(..4) != Some(&[0; 4]) => {
                     return Err(ClientError::Unexpected("it wants a password".to_owned()));
                 }
                 _ => {}
-            }
-            if refused.is_some() && self.is_closed() {
-                return Err(refused.expect("it is some"));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! PostgreSQL, if `postgres` and `initdb` are installed: a server of its own cluster with its defaults, and a client that drives it
-//! and [`tierra serve`](crate::served) by the same messages.
+//! PostgreSQL, if `postgres` and `initdb` are installed: a server with a new cluster and its defaults, and a client that drives it and
+//! Tierra's server by the same messages.
 
 mod client;
 mod server;

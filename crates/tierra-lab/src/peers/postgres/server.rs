@@ -16,6 +16,8 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use super::client::{Client, ClientError};
 use crate::children;
 
+/// Everybody may enter a folder.
+const ENTER: u32 = 0o001;
 /// How long it may take to end.
 const ENDS: Duration = Duration::from_secs(30);
 
@@ -53,7 +55,10 @@ impl Postgres {
         let cluster = folder.join("cluster");
         let enter = |path: &Path| {
             let mode = fs::metadata(path)?.permissions().mode();
-            fs::set_permissions(path, Permissions::from_mode(mode | 0o011))
+            match mode & ENTER {
+                0 => fs::set_permissions(path, Permissions::from_mode(mode | ENTER)),
+                _ => Ok(()),
+            }
         };
         let prepare = || -> io::Result<()> {
             fs::create_dir(&cluster)?;
