@@ -51,6 +51,7 @@
 //! - [`Dictionary`] numbers a column's values, in generations; [`DictionaryBuilder`] adds to it.
 //! - [`ColumnReader`] collects selected rows into arrow arrays, [`ColumnTotals`] their number, sum, least and greatest, from
 //!   packed codes; [`Chunk::value`] is the interleaved lookup of one cell.
+//! - [`ValueChecksums`] are the same in every encoding of the same values, and [`Chunk::rebuild_block`] encodes a damaged block again.
 //! - [`DistinctSketch`] knows about how many distinct values a column has.
 //! - [`Postings`] list the rows of each code: the stored part of an inverted index.
 //! - [`bits`] are packed codes and the kernels on them.
@@ -74,6 +75,7 @@ mod postings;
 mod reader;
 mod sketch;
 mod value;
+mod value_checksums;
 mod view;
 
 pub use cell::Cell;
@@ -94,3 +96,4 @@ pub use postings::{
 pub use reader::{ColumnGroups, ColumnReader, ColumnTotals, GroupTotals, Totals, WantedTotals};
 pub use sketch::DistinctSketch;
 pub use value::Value;
+pub use value_checksums::ValueChecksums;

@@ -169,6 +169,12 @@ pub(crate) enum Request {
         replicas: Replicas,
         reply: SyncSender<Result<(), TableError>>,
     },
+    /// Goes on with that behind the segment `after`.
+    GoOnPlacing {
+        table: Arc<Table>,
+        after: Option<u32>,
+        reply: SyncSender<Result<(), TableError>>,
+    },
     /// Answered with all extents that the newest manifest names, and their tables.
     Extents {
         reply: SyncSender<Vec<TableExtents>>,

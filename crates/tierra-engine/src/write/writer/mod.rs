@@ -8,6 +8,7 @@ mod commit;
 mod compact;
 mod compact_step;
 mod deleted;
+mod encodings;
 mod failed_builds;
 mod go_back;
 mod group;
@@ -142,9 +143,15 @@ impl Writer {
                     table,
                     replicas,
                     reply,
-                } => {
-                    let _ = reply.send(self.writing(|this| this.place(&table, &replicas)));
-                }
+                } => match self.writing(|this| this.place(&table, &replicas)) {
+                    Ok(()) => self.go_on_placing(table, None, reply),
+                    Err(error) => drop(reply.send(Err(error))),
+                },
+                Request::GoOnPlacing {
+                    table,
+                    after,
+                    reply,
+                } => self.go_on_placing(table, after, reply),
                 Request::Extents { reply } => {
                     let _ = reply.send(self.extents());
                 }
