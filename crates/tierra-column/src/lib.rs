@@ -75,7 +75,6 @@ mod postings;
 mod reader;
 mod sketch;
 mod value;
-mod value_checksums;
 mod view;
 
 pub use cell::Cell;
@@ -84,7 +83,7 @@ pub use chunk::{
     Verdict, read_cells,
 };
 pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
-pub use encoding::{CodedText, EncodeError, Encoding, ParseEncodingError};
+pub use encoding::{CodedText, EncodeError, Encoding, ParseEncodingError, ValueChecksums};
 pub use error::{FilterError, FormatError};
 pub use filter::{Filter, FilterKind, OrdinalSet, ValueRange, ValueSet, evaluate};
 pub use limits::{CHUNK_ROWS, NULL_CODE};
@@ -96,4 +95,3 @@ pub use postings::{
 pub use reader::{ColumnGroups, ColumnReader, ColumnTotals, GroupTotals, Totals, WantedTotals};
 pub use sketch::DistinctSketch;
 pub use value::Value;
-pub use value_checksums::ValueChecksums;

@@ -13,8 +13,8 @@ use std::ops::Range;
 use crate::bits::BLOCK_LEN;
 use crate::bytes::{lines, read_u32, read_u64};
 use crate::chunk::layout::{DESCRIPTOR_BYTES, ENTRY_BYTES};
+use crate::encoding::value_checksums::CHECKSUM_BYTES;
 use crate::sketch::SKETCH_BYTES;
-use crate::value_checksums::CHECKSUM_BYTES;
 
 /// Which parts a chunk of so many blocks has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -36,12 +36,12 @@ use std::ops::Range;
 
 use crate::bytes::LINE_BYTES;
 use crate::encoding::Encoding;
+use crate::encoding::value_checksums::ValueChecksums;
 use crate::error::FormatError;
 use crate::limits::SKETCHED_ROWS;
 use crate::logical_type::{LogicalType, Physical};
 use crate::sketch::DistinctSketch;
 use crate::value::Value;
-use crate::value_checksums::ValueChecksums;
 use annex::Annex;
 use flat::FlatCodes;
 use layout::{BlockEntry, DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES};

@@ -17,12 +17,12 @@ use crate::dictionary::DictionaryBuilder;
 use crate::encoding::EncodeError;
 use crate::encoding::format::{Plan, PlannedBlock, Writer};
 use crate::encoding::source::{Arrays, Source};
+use crate::encoding::value_checksums::ValueChecksums;
 use crate::encoding::values::ChunkValues;
 use crate::encoding::{Encoding, dictionary, estimate, plain, sketched};
 use crate::limits::DATA_BYTES_MAX;
 use crate::logical_type::LogicalType;
 use crate::sketch::DistinctSketch;
-use crate::value_checksums::ValueChecksums;
 
 /// A chunk about to be written: its encoding and sizes are settled.
 pub struct ChunkPlan {
@@ -171,7 +171,11 @@ impl ChunkPlan {
     /// If they are those of another number of blocks.
     #[must_use]
     pub fn with_checksums(mut self, checksums: &ValueChecksums) -> ChunkPlan {
-        assert_eq!(checksums.blocks(), self.entries.len(), "checksums of other rows");
+        assert_eq!(
+            checksums.blocks(),
+            self.entries.len(),
+            "checksums of other rows"
+        );
         let before = self.descriptor.data_offset;
         self.checksums = (checksums.blocks() > 0).then(|| checksums.clone());
         let header_bytes = self.annex().header_bytes() as u64;
@@ -233,7 +237,8 @@ impl ChunkPlan {
         }
         data[end..].fill(0);
         let annex = self.annex();
-        let place = |range: Range<usize>| range.start - DESCRIPTOR_BYTES..range.end - DESCRIPTOR_BYTES;
+        let place =
+            |range: Range<usize>| range.start - DESCRIPTOR_BYTES..range.end - DESCRIPTOR_BYTES;
         if let Some(sketch) = &self.sketch {
             directory[place(annex.sketch())].copy_from_slice(sketch.stored());
         }

@@ -70,7 +70,11 @@ fn every_block_follows_from_its_values_in_any_other_encoding() {
                             let all = read(&other, other_dictionary.as_ref(), |_| Mask::all());
                             chunk.rebuild_block_of(block, &[all])
                         });
-                        assert_eq!(rebuilt.as_deref(), Some(chunk.stored_block(block)), "{what}");
+                        assert_eq!(
+                            rebuilt.as_deref(),
+                            Some(chunk.stored_block(block)),
+                            "{what}"
+                        );
                         blocks += 1;
                     }
                 }
@@ -103,7 +107,11 @@ fn other_values_rebuild_nothing() {
             assert_eq!(rebuilt, None, "{encoding}");
         }
         if !encoding.uses_dictionary() {
-            assert_eq!(chunk.rebuild_block_of(1, &[other.clone()]), None, "{encoding}");
+            assert_eq!(
+                chunk.rebuild_block_of(1, &[other.clone()]),
+                None,
+                "{encoding}"
+            );
         }
     }
 }
@@ -125,7 +133,10 @@ fn they_are_part_of_the_header() {
     for (chunk, bytes) in [(&with, &bytes), (&without, &plain)] {
         assert_eq!(Chunk::header_bytes_at(bytes, rows), chunk.header_bytes());
         assert!(chunk.header_bytes() <= Chunk::header_bytes_max(rows));
-        assert_eq!(chunk.used().next(), Some(0..chunk.used().next().unwrap().end));
+        assert_eq!(
+            chunk.used().next(),
+            Some(0..chunk.used().next().unwrap().end)
+        );
     }
     for block in 0..3 {
         assert_eq!(with.stored_block(block), without.stored_block(block));

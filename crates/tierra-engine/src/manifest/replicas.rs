@@ -77,6 +77,18 @@ impl SegmentEntry {
         self.further.splice(range, further);
     }
 
+    /// Says that a replica lies elsewhere.
+    ///
+    /// # Panics
+    /// If there is none of that number.
+    pub(crate) fn move_replica(&mut self, replica: ReplicaNumber, place: ChunkPlace) {
+        let further = self.further_of(replica.column);
+        match replica.number {
+            0 => self.chunks[replica.column] = place,
+            number => self.further[further][number - 1].place = place,
+        }
+    }
+
     /// Removes the extents that hold no replica any more. Returns the former indexes of those that are left.
     pub(crate) fn drop_unused_extents(&mut self) -> Vec<usize> {
         let (ids, mut kept) = (std::mem::take(&mut self.extents), Vec::new());

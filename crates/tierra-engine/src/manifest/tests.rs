@@ -342,7 +342,10 @@ fn replicas_that_cannot_be_are_refused() {
     let (own, far) = (None, TierId(0));
     for (error, what) in [
         (further(|it| it.place.extent = 2), "lies outside its extent"),
-        (further(|it| it.place.offset = 1000), "lies outside its extent"),
+        (
+            further(|it| it.place.offset = 1000),
+            "lies outside its extent",
+        ),
         (
             further(|it| it.place.encoding = Encoding::Delta),
             "an encoding that VARCHAR cannot have",
@@ -355,9 +358,9 @@ fn replicas_that_cannot_be_are_refused() {
             refused(&|table| {
                 let segment = Arc::make_mut(&mut table.segments[1]);
                 let more = segment.further[2];
-                segment.further.extend([more; 9]);
+                segment.further.extend([more; 18]);
             }),
-            "has 11 replicas",
+            "has 20 replicas",
         ),
         (placed(vec![]), "impossible tiers"),
         (placed(vec![(far, own); 2]), "impossible tiers"),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use tierra_column::bits::{BLOCK_LEN, Mask};
-use tierra_column::{Chunk, ColumnReader, Dictionary, Scratch};
+use tierra_column::{Chunk, ColumnReader, Dictionary, FormatError, Scratch};
 
 use super::Segment;
 use crate::error::ScanError;
@@ -73,14 +73,11 @@ impl Segment {
         let slot = self.slots.of(replica);
         let extent = self.extents[place.extent as usize].as_ref();
         let (Some(slot), Some(extent)) = (slot, extent) else {
-            return self.check_there(spec, replica.column, 0);
+            return Err(self.damaged(spec, replica.column, 0, nowhere()));
         };
-        self.check_there(spec, replica.column, 0)?;
         for block in 0..self.blocks() {
             if !self.repair_stored(slot, block, extent) {
-                let chunk = self.slot_chunk(slot).verify_block(block);
-                let source = chunk.err().unwrap_or_else(|| damaged_elsewhere());
-                return Err(self.damaged(spec, replica.column, block * BLOCK_LEN, source));
+                return Err(self.damaged(spec, replica.column, block * BLOCK_LEN, nowhere()));
             }
         }
         Ok(())
@@ -201,9 +198,9 @@ pub(super) fn decoded(
     appended.ok().map(|()| reader.finish())
 }
 
-/// What is wrong with a block whose far bytes are damaged while near ones are read.
-fn damaged_elsewhere() -> tierra_column::FormatError {
-    tierra_column::FormatError::Corrupt {
+/// What is wrong with a stored block, which need not be the one that is read.
+fn nowhere() -> FormatError {
+    FormatError::Corrupt {
         what: "a block",
         why: "no copy and no other replica has it".to_owned(),
     }

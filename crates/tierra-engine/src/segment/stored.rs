@@ -46,14 +46,14 @@ impl Segment {
         self.open_slot(replica).is_some()
     }
 
-    /// The slots of the open replicas that lie in one of its extents.
+    /// The slots of the open replicas that lie in one of its extents, and of those that have a placeholder.
     pub(crate) fn slots_in(&self, extent: ExtentId) -> Vec<usize> {
         let Some(number) = self.entry.extents.iter().position(|id| *id == extent) else {
             return Vec::new();
         };
         let replicas = self.entry.replicas_in(number);
         replicas
-            .filter_map(|replica| self.open_slot(replica))
+            .filter_map(|replica| self.slots.of(replica))
             .collect()
     }
 
@@ -153,6 +153,22 @@ impl Segment {
         start + range.start..start + range.end
     }
 
+    /// The bytes of a chunk as they were written: its header from near memory, its blocks, which have to be verified before, from the
+    /// first copy of its extent.
+    pub(crate) fn image(&self, replica: ReplicaNumber) -> Option<Vec<u8>> {
+        let slot = self.open_slot(replica)?;
+        let place = self.entry.replica(replica);
+        let stored = &self.extents[place.extent as usize].as_ref()?.first()[range_of(place)];
+        let chunk = self.slot_chunk(slot);
+        let mut image = vec![0; stored.len()];
+        for used in chunk.used() {
+            image[used.clone()].copy_from_slice(&stored[used]);
+        }
+        let header = 0..chunk.header_bytes();
+        image[header.clone()].copy_from_slice(&self.chunk_headers().of(slot)[header]);
+        Some(image)
+    }
+
     /// A column's chunk in every copy of each of its replicas, as far as it can be opened.
     pub(crate) fn every_copy(&self, column: usize, ty: LogicalType) -> Vec<Chunk<'_>> {
         let slots = std::iter::once(column).chain(self.slots.others(column));
@@ -161,9 +177,7 @@ impl Segment {
             let extent = self.extents[place.extent as usize].iter();
             let copies = extent.flat_map(|extent| extent.copies());
             let head = self.chunk_headers().of(slot);
-            copies.filter_map(move |copy| {
-                Chunk::with_header(head, &copy[range_of(place)], ty).ok()
-            })
+            copies.filter_map(move |copy| Chunk::with_header(head, &copy[range_of(place)], ty).ok())
         });
         opened.collect()
     }

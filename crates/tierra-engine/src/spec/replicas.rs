@@ -67,7 +67,8 @@ impl ReplicaPlacement {
 
     /// Whether a column's replicas have encodings that the placement names.
     pub(crate) fn names_encodings(&self, column: usize) -> bool {
-        self.replicas(column).any(|(encoding, _)| encoding.is_some())
+        self.replicas(column)
+            .any(|(encoding, _)| encoding.is_some())
     }
 
     /// The tiers of a column's indexes: those of all its replicas.
@@ -91,24 +92,26 @@ impl ReplicaPlacement {
     /// Which of the stored replicas of a column, given by their encodings, each replica that it should have is. Chunks that are
     /// there keep their encoding where none is asked for.
     pub(crate) fn matched(&self, column: usize, stored: &[Encoding]) -> Vec<Option<usize>> {
-        let wanted: Vec<_> = self.replicas(column).map(|(encoding, _)| encoding).collect();
-        let mut is_taken = vec![false; stored.len()];
-        let mut matched = vec![None; wanted.len()];
-        let mut take = |matched: &mut Option<usize>, is_it: &dyn Fn(Encoding) -> bool| {
-            let mut left = (0..stored.len()).filter(|at| !is_taken[*at]);
-            if let Some(at) = left.find(|at| is_it(stored[*at])) {
-                is_taken[at] = true;
-                *matched = Some(at);
-            }
+        let wanted: Vec<_> = self
+            .replicas(column)
+            .map(|(encoding, _)| encoding)
+            .collect();
+        let fits = |number: usize, at: usize| match wanted[number] {
+            Some(encoding) => encoding == stored[at],
+            None => number == 0 || !stored[at].uses_dictionary(),
         };
-        for (matched, wanted) in matched.iter_mut().zip(&wanted) {
-            if let Some(wanted) = wanted {
-                take(matched, &|encoding| encoding == *wanted);
-            }
-        }
-        for (number, (matched, wanted)) in matched.iter_mut().zip(&wanted).enumerate() {
-            if wanted.is_none() {
-                take(matched, &|encoding| number == 0 || !encoding.uses_dictionary());
+        let mut matched = vec![None; wanted.len()];
+        // What is named goes first, and what is in its place before what is elsewhere.
+        for (is_named, in_place) in [(true, true), (true, false), (false, true), (false, false)] {
+            for number in (0..wanted.len()).filter(|at| wanted[*at].is_some() == is_named) {
+                let is_left = |at: &usize| {
+                    !matched.contains(&Some(*at))
+                        && (!in_place || *at == number)
+                        && fits(number, *at)
+                };
+                if matched[number].is_none() {
+                    matched[number] = (0..stored.len()).find(is_left);
+                }
             }
         }
         matched
@@ -315,7 +318,10 @@ mod tests {
         let placement = placement(vec![(FAR, fixed), (B, dynamic), (B, fixed)]);
         let replicas: Vec<_> = placement.replicas(0).collect();
         assert_eq!(replicas, [(fixed, &[FAR, B][..]), (dynamic, &[B][..])]);
-        assert_eq!(placement.replicas(1).collect::<Vec<_>>(), [(None, &[FAR][..])]);
+        assert_eq!(
+            placement.replicas(1).collect::<Vec<_>>(),
+            [(None, &[FAR][..])]
+        );
         assert_eq!(placement.of_column(0), [FAR, B]);
         assert!(placement.are_alike(1, 2) && !placement.are_alike(0, 1));
     }
@@ -333,6 +339,11 @@ mod tests {
         // What is named goes first.
         assert_eq!(matched(&[own, dynamic], &stored), [Some(1), Some(0)]);
         assert_eq!(matched(&[fixed, own], &[Encoding::Static]), [Some(0), None]);
+        let twice = [Encoding::Plain; 2];
+        assert_eq!(
+            matched(&[own, Some(Encoding::Plain)], &twice),
+            [Some(0), Some(1)]
+        );
         // Codes stay in the first.
         let codes = [Encoding::Dictionary];
         assert_eq!(matched(&[own, fixed], &codes), [Some(0), None]);

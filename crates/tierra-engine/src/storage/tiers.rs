@@ -167,10 +167,7 @@ impl Tiers {
     }
 
     /// The tiers of these names, with the encodings that follow some.
-    fn by_names(
-        &self,
-        names: &[String],
-    ) -> Result<Vec<(TierId, Option<Encoding>)>, ReplicasError> {
+    fn by_names(&self, names: &[String]) -> Result<Vec<(TierId, Option<Encoding>)>, ReplicasError> {
         if names.len() > COPIES_MOST {
             return Err(ReplicasError::Copies {
                 copies: names.len(),

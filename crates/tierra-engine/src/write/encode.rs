@@ -202,8 +202,8 @@ fn group_columns(
     let mut groups = Vec::new();
     let (mut start, mut taken) = (0, 0);
     for column in 0..columns.len() {
-        let alike = columns[column].near == columns[start].near
-            && placement.are_alike(column, start);
+        let alike =
+            columns[column].near == columns[start].near && placement.are_alike(column, start);
         if column > start && (!alike || taken + bytes[column] > target) {
             groups.push(start..column);
             (start, taken) = (column, 0);
@@ -294,20 +294,32 @@ pub(crate) fn write_chunks(
     owner: Owner,
     plans: &[&ChunkPlan],
 ) -> Result<(Arc<OwnedExtent>, Vec<Range<usize>>), StorageError> {
+    let lens = plans.iter().map(|plan| plan.len_bytes());
+    write_side_by_side(storage, tiers, owner, lens, |at, out| plans[at].write(out))
+}
+
+/// Writes chunks of these lengths one after the other into a new extent in these tiers. Returns it and the places of the chunks.
+pub(crate) fn write_side_by_side(
+    storage: &Storage,
+    tiers: &[TierId],
+    owner: Owner,
+    lens: impl Iterator<Item = usize>,
+    write: impl Fn(usize, &mut [u8]),
+) -> Result<(Arc<OwnedExtent>, Vec<Range<usize>>), StorageError> {
     let mut len_bytes = 0;
-    let places = plans.iter().map(|plan| {
+    let places = lens.map(|len| {
         let start = len_bytes;
         // Chunks are aligned to cache lines.
-        len_bytes = (start + plan.len_bytes()).next_multiple_of(LINE_BYTES);
-        start..start + plan.len_bytes()
+        len_bytes = (start + len).next_multiple_of(LINE_BYTES);
+        start..start + len
     });
     let places: Vec<Range<usize>> = places.collect();
     let mut writer = storage.allocate(tiers, len_bytes as u64, owner)?;
     let mut written = 0;
-    for (plan, place) in plans.iter().zip(&places) {
+    for (at, place) in places.iter().enumerate() {
         // The extent's checksum covers the gaps between chunks, so they are filled with zeros.
         writer[written..place.start].fill(0);
-        plan.write(&mut writer[place.clone()]);
+        write(at, &mut writer[place.clone()]);
         written = place.end;
         writer.copy_up_to(written);
     }

@@ -38,10 +38,7 @@ pub(super) fn of_table(
             || table.runs.iter().any(|run| run.extent == *id)
     };
     let segments = table.segments.iter();
-    let chunks: BTreeSet<ExtentId> = segments
-        .clone()
-        .flat_map(|it| it.extents.clone())
-        .collect();
+    let chunks: BTreeSet<ExtentId> = segments.clone().flat_map(|it| it.extents.clone()).collect();
     let gone = table.extents().filter(|id| !chunks.contains(id));
     let gone = gone.filter(|id| !is_held(*id) && !is_index(id));
     let gone = gone.chain(segments.flat_map(|segment| lost_in(segment, &is_held)));

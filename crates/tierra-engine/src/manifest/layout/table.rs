@@ -276,7 +276,8 @@ fn decode_chunk(
         )));
     }
     let count = usize::from(input.u8()?);
-    if !(1..=COPIES_MOST).contains(&count) {
+    // While a placement changes, a chunk has the replicas of both.
+    if !(1..=2 * COPIES_MOST).contains(&count) {
         let what = format!("a chunk of column {name:?} has {count} replicas");
         return Err(input.fault(what));
     }

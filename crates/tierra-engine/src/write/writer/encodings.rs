@@ -1,7 +1,7 @@
 //! Replicas in encodings of their own: made of the rows that are there until each chunk has those that its table's placement names.
 //!
-//! Invariant: a manifest names a replica only once it is whole and durable. It drops one only if it names another that was made or
-//! verified since. So an interruption, or a tier that is full, leaves the replicas that there were.
+//! Invariant: a manifest names a replica only once it is whole and durable. It drops one only if all that are to stay are there, in
+//! their tiers, and were made or verified since. So an interruption, or a tier that is full, leaves the replicas that there were.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use super::state::Writer;
 use crate::error::StorageError;
 use crate::manifest::{ChunkPlace, ExtentId, ReplicaNumber, SegmentEntry, TableEntry};
 use crate::segment::Segment;
-use crate::spec::replicas::ReplicaPlacement;
+use crate::spec::replicas::{ReplicaPlacement, TierId};
 use crate::storage::extent::{OwnedExtent, Owner};
 use crate::table::Table;
+use crate::table::requests::PlacingStep;
 use crate::table::version::TableVersion;
-use crate::write::encode::{plan_further, write_chunks};
+use crate::write::encode::{plan_further, write_chunks, write_side_by_side};
 
 /// A segment to come, and its extents, of which some are new.
 struct NextSegment {
@@ -24,7 +25,15 @@ struct NextSegment {
     fresh: Vec<Arc<OwnedExtent>>,
 }
 
-/// What becomes of a column's replicas.
+impl NextSegment {
+    fn add(&mut self, extent: Arc<OwnedExtent>) {
+        self.entry.extents.push(extent.id());
+        self.extents.push(Some(extent.clone()));
+        self.fresh.push(extent);
+    }
+}
+
+/// What is to become of a column's replicas.
 struct NextReplicas {
     /// Of the replicas that the column should have: the number of the stored one that it is.
     kept: Vec<Option<usize>>,
@@ -33,12 +42,33 @@ struct NextReplicas {
 }
 
 impl Writer {
-    /// Encodes the missing replicas of a table's next segment after this one that lacks any, and gives up its surplus ones. Returns
-    /// the segment's id; `None` if no segment is left.
-    pub(super) fn encode_replicas_after(
+    /// Makes the next step for a table. Returns where it is then; `None` if everything is as it should be.
+    pub(super) fn place_next(
         &mut self,
         table: &Arc<Table>,
-        after: Option<u32>,
+        step: PlacingStep,
+    ) -> Result<Option<PlacingStep>, StorageError> {
+        let done = self.change_replicas_after(table, step)?;
+        if done.is_some() {
+            return Ok(Some(PlacingStep {
+                after: done,
+                ..step
+            }));
+        }
+        self.copy_missing(table)?;
+        let gives_up = PlacingStep {
+            after: None,
+            gives_up: true,
+        };
+        Ok((!step.gives_up).then_some(gives_up))
+    }
+
+    /// Encodes the missing replicas of the next segment that lacks any, or gives up its surplus ones. Returns the segment's id;
+    /// `None` if no segment is left.
+    fn change_replicas_after(
+        &mut self,
+        table: &Arc<Table>,
+        PlacingStep { after, gives_up }: PlacingStep,
     ) -> Result<Option<u32>, StorageError> {
         if self.is_begun(table) || table.check_complete().is_err() {
             return Ok(None);
@@ -51,7 +81,7 @@ impl Writer {
             }
             // Codes that are given out below must not be forgotten before they are published.
             let _pass = table.load_merge_lock().enter_seal();
-            let next = || self.with_missing_replicas(table, &current, segment, &placement);
+            let next = || self.changed(table, &current, segment, &placement, gives_up);
             let Some(next) = self.storage.read_validated(next)?? else {
                 continue;
             };
@@ -90,16 +120,18 @@ impl Writer {
             dictionaries,
             ..current.next()
         });
+        table.ask_for_near_copies([before.id()]);
         Ok(())
     }
 
-    /// The segment with the replicas that its chunks should have; `None` if it has them.
-    fn with_missing_replicas(
+    /// The segment with the replicas that its chunks lack or, if they have them, without surplus ones; `None` if nothing changes.
+    fn changed(
         &self,
         table: &Table,
         version: &TableVersion,
         segment: &Segment,
         placement: &ReplicaPlacement,
+        gives_up: bool,
     ) -> Result<Option<NextSegment>, StorageError> {
         let before = segment.entry();
         let mut next = NextSegment {
@@ -115,13 +147,28 @@ impl Writer {
                 continue;
             }
             let replicas = self.next_replicas(segment, placement, column, &stored);
-            let is_same = replicas.kept.iter().copied().eq((0..stored.len()).map(Some));
+            let is_same = replicas
+                .kept
+                .iter()
+                .copied()
+                .eq((0..stored.len()).map(Some));
             if is_same {
                 continue;
             }
-            let places =
-                self.encode_missing(table, version, segment, placement, column, replicas, &mut next)?;
-            if let Some(places) = places.filter(|places| *places != stored) {
+            let of_column = (segment, column, &stored[..]);
+            let encoded =
+                self.encode_missing(table, version, placement, of_column, replicas, &mut next)?;
+            let places = match encoded {
+                Encoded::New(made) => with_new(&stored, made),
+                Encoded::Nothing(replicas) if gives_up => {
+                    match self.verify_kept_replicas(table, of_column, &replicas)? {
+                        true => replicas.places(&stored),
+                        false => continue,
+                    }
+                }
+                Encoded::Nothing(_) => continue,
+            };
+            if places != stored {
                 next.entry.set_replicas(column, &places);
                 is_changed = true;
             }
@@ -129,9 +176,61 @@ impl Writer {
         if !is_changed {
             return Ok(None);
         }
+        self.move_others(table, segment, &mut next)?;
         let kept = next.entry.drop_unused_extents();
-        next.extents = kept.into_iter().map(|old| next.extents[old].clone()).collect();
+        next.extents = kept
+            .into_iter()
+            .map(|old| next.extents[old].clone())
+            .collect();
         Ok(Some(next))
+    }
+
+    /// Moves chunks out of extents that others leave: these would take space, and damage in them would look like damage of what is
+    /// there. Chunks that cannot be verified stay.
+    fn move_others(
+        &self,
+        table: &Table,
+        segment: &Segment,
+        next: &mut NextSegment,
+    ) -> Result<(), StorageError> {
+        let before = segment.entry();
+        for extent in 0..before.extents.len() {
+            let stay: Vec<ReplicaNumber> = next.entry.replicas_in(extent).collect();
+            if stay.is_empty() || stay.len() == before.replicas_in(extent).count() {
+                continue;
+            }
+            let image = |replica: &ReplicaNumber| {
+                let place = next.entry.replica(*replica);
+                let mut stored = before.replicas(replica.column);
+                let stored = ReplicaNumber {
+                    number: stored.position(|stored| stored == place)?,
+                    ..*replica
+                };
+                segment.verify_replica(table.spec(), stored).ok()?;
+                segment.image(stored)
+            };
+            let images: Option<Vec<Vec<u8>>> = stay.iter().map(image).collect();
+            let id = before.extents[extent];
+            let Some((images, entry)) = images.zip(self.published.manifest().extents.get(&id))
+            else {
+                continue;
+            };
+            let tiers: Vec<TierId> = entry.copies.iter().map(|copy| copy.tier).collect();
+            let owner = Owner::Segment(table.id());
+            let lens = images.iter().map(Vec::len);
+            let write = |at: usize, out: &mut [u8]| out.copy_from_slice(&images[at]);
+            let (moved, places) = write_side_by_side(&self.storage, &tiers, owner, lens, write)?;
+            for (replica, place) in stay.into_iter().zip(places) {
+                let place = ChunkPlace {
+                    extent: next.extents.len() as u32,
+                    offset: place.start as u64,
+                    ..*next.entry.replica(replica)
+                };
+                next.entry.move_replica(replica, place);
+            }
+            next.add(moved);
+        }
+        Ok(())
     }
 
     /// Which stored replicas of a column are kept. Those that are lost count as surplus.
@@ -171,31 +270,26 @@ impl Writer {
         })
     }
 
-    /// The places of a column's replicas, of which missing ones are encoded and written; `None` if those that would stay may not
-    /// be right, so that none can be given up yet.
-    // All of these make it up.
-    #[allow(clippy::too_many_arguments)]
+    /// Encodes and writes the missing replicas of a column.
     fn encode_missing(
         &self,
         table: &Table,
         version: &TableVersion,
-        segment: &Segment,
         placement: &ReplicaPlacement,
-        column: usize,
+        (segment, column, stored): (&Segment, usize, &[ChunkPlace]),
         replicas: NextReplicas,
         next: &mut NextSegment,
-    ) -> Result<Option<Vec<ChunkPlace>>, StorageError> {
+    ) -> Result<Encoded, StorageError> {
         let NextReplicas {
             mut kept,
             mut surplus,
         } = replicas;
         let spec = &table.spec().columns[column];
-        let stored: Vec<ChunkPlace> = segment.entry().replicas(column).copied().collect();
         let failed = |source: EncodeError| StorageError::Encode {
             column: spec.name.clone(),
             source,
         };
-        let mut made: Vec<Option<ChunkPlace>> = vec![None; kept.len()];
+        let mut made: Vec<ChunkPlace> = Vec::new();
         if kept.contains(&None) {
             segment.verify_column(table.spec(), column)?;
             let values = segment.values(table.spec(), column, version.dictionary(column))?;
@@ -230,29 +324,64 @@ impl Writer {
                 };
                 let owner = Owner::Segment(table.id());
                 let (extent, places) = write_chunks(&self.storage, tiers, owner, &[&plan])?;
-                made[number] = Some(place_of(&plan, next.extents.len(), places[0].len()));
-                next.entry.extents.push(extent.id());
-                next.extents.push(Some(extent.clone()));
-                next.fresh.push(extent);
+                made.push(place_of(&plan, next.extents.len(), places[0].len()));
+                next.add(extent);
             }
         }
-        if !surplus.is_empty() {
-            let replica = |number: usize| ReplicaNumber { column, number };
-            let open = kept.iter().flatten().copied();
-            let open: Vec<usize> = open
-                .filter(|number| segment.is_open(replica(*number)))
-                .collect();
-            for number in &open {
-                segment.verify_replica(table.spec(), replica(*number))?;
-            }
-            if open.is_empty() && made.iter().all(Option::is_none) {
-                return Ok(None);
-            }
-        }
-        let places = kept.iter().zip(made);
-        let places = places.filter_map(|(kept, made)| kept.map(|number| stored[number]).or(made));
-        Ok(Some(places.collect()))
+        Ok(match made.is_empty() {
+            true => Encoded::Nothing(NextReplicas { kept, surplus }),
+            false => Encoded::New(made),
+        })
     }
+
+    /// Verifies the replicas that stay, before others are given up. Returns whether there is one that can be read.
+    fn verify_kept_replicas(
+        &self,
+        table: &Table,
+        (segment, column, _): (&Segment, usize, &[ChunkPlace]),
+        replicas: &NextReplicas,
+    ) -> Result<bool, StorageError> {
+        let mut is_there = replicas.surplus.is_empty();
+        for number in replicas.kept.iter().flatten() {
+            let replica = ReplicaNumber {
+                column,
+                number: *number,
+            };
+            if !replicas.surplus.is_empty() && segment.is_open(replica) {
+                segment.verify_replica(table.spec(), replica)?;
+                is_there = true;
+            }
+        }
+        Ok(is_there)
+    }
+}
+
+/// What was encoded of a column.
+enum Encoded {
+    /// These replicas.
+    New(Vec<ChunkPlace>),
+    /// It has all that it should have.
+    Nothing(NextReplicas),
+}
+
+impl NextReplicas {
+    /// The places of those that are kept.
+    fn places(&self, stored: &[ChunkPlace]) -> Vec<ChunkPlace> {
+        let kept = self.kept.iter().flatten();
+        kept.map(|number| stored[*number]).collect()
+    }
+}
+
+/// All replicas that are stored, and new ones. Codes of a dictionary come first; if there are new ones, those that are stored are lost.
+fn with_new(stored: &[ChunkPlace], made: Vec<ChunkPlace>) -> Vec<ChunkPlace> {
+    let (mut all, others): (Vec<_>, Vec<_>) = made
+        .into_iter()
+        .partition(|place| place.encoding.uses_dictionary());
+    let has_codes = !all.is_empty();
+    let is_left = |place: &&ChunkPlace| !has_codes || !place.encoding.uses_dictionary();
+    all.extend(stored.iter().filter(is_left));
+    all.extend(others);
+    all
 }
 
 /// The place of a chunk that has an extent to itself.

@@ -40,7 +40,7 @@ pub(crate) use self::state::Writer;
 pub(crate) use self::writability::Unsettled;
 
 use crate::error::Outcome;
-use crate::table::requests::Request;
+use crate::table::requests::{PlacingStep, Request};
 
 impl Writer {
     /// Runs an operation that writes; fails if the database cannot be written.
@@ -144,14 +144,12 @@ impl Writer {
                     replicas,
                     reply,
                 } => match self.writing(|this| this.place(&table, &replicas)) {
-                    Ok(()) => self.go_on_placing(table, None, reply),
+                    Ok(()) => self.go_on_placing(table, PlacingStep::default(), reply),
                     Err(error) => drop(reply.send(Err(error))),
                 },
-                Request::GoOnPlacing {
-                    table,
-                    after,
-                    reply,
-                } => self.go_on_placing(table, after, reply),
+                Request::GoOnPlacing { table, step, reply } => {
+                    self.go_on_placing(table, step, reply);
+                }
                 Request::Extents { reply } => {
                     let _ = reply.send(self.extents());
                 }

@@ -23,7 +23,7 @@ use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::tier::Tier;
 use crate::storage::tiers::Tiers;
 use crate::table::Table;
-use crate::table::requests::{Request, TableExtents};
+use crate::table::requests::{PlacingStep, Request, TableExtents};
 use crate::table::version::TableVersion;
 
 /// Bytes copied between two publications: the work that an interruption can lose.
@@ -53,25 +53,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the replicas and copies that a table lacks, after those of the segment `after`; then answers. After each segment other
-    /// requests have their turn.
+    /// Makes the replicas and copies that a table lacks, and gives up others; then answers. After each step other requests have
+    /// their turn.
     pub(super) fn go_on_placing(
         &mut self,
         table: Arc<Table>,
-        after: Option<u32>,
+        step: PlacingStep,
         reply: SyncSender<Result<(), TableError>>,
     ) {
-        let placed = self.writing(|this| match this.encode_replicas_after(&table, after)? {
-            Some(done) => Ok(Some(done)),
-            None => this.copy_missing(&table).map(|()| None),
-        });
-        match placed {
+        match self.writing(|this| this.place_next(&table, step)) {
             Ok(None) => drop(reply.send(Ok(()))),
-            Ok(after) => self.requests.send(Request::GoOnPlacing {
-                table,
-                after,
-                reply,
-            }),
+            Ok(Some(step)) => self
+                .requests
+                .send(Request::GoOnPlacing { table, step, reply }),
             Err(error) => drop(reply.send(Err(error.into()))),
         }
     }
@@ -92,15 +86,15 @@ impl Writer {
 
     /// Makes the missing replicas and copies of a table, as far as the tiers are present, and drops the surplus ones.
     pub(super) fn make_missing_copies(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
-        let mut after = None;
-        while let Some(done) = self.encode_replicas_after(table, after)? {
-            after = Some(done);
+        let mut step = PlacingStep::default();
+        while let Some(next) = self.place_next(table, step)? {
+            step = next;
         }
-        self.copy_missing(table)
+        Ok(())
     }
 
     /// Makes the missing copies of a table's extents, and drops the surplus ones.
-    fn copy_missing(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+    pub(super) fn copy_missing(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
         if self.is_begun(table) || table.check_complete().is_err() {
             return Ok(());
         }

@@ -150,11 +150,23 @@ mod tests {
 
     #[test]
     fn they_do_not_depend_on_how_the_rows_come() {
-        let array: ArrayRef = Arc::new((0..3000).map(|row| (row % 7 != 0).then_some(row)).collect::<Int32Array>());
-        let whole = ValueChecksums::new(LogicalType::Integer, std::slice::from_ref(&array)).unwrap();
+        let array: ArrayRef = Arc::new(
+            (0..3000)
+                .map(|row| (row % 7 != 0).then_some(row))
+                .collect::<Int32Array>(),
+        );
+        let whole =
+            ValueChecksums::new(LogicalType::Integer, std::slice::from_ref(&array)).unwrap();
         assert_eq!(whole.blocks(), 3);
-        let parts = [array.slice(0, 1), array.slice(1, 1500), array.slice(1501, 1499)];
-        assert_eq!(ValueChecksums::new(LogicalType::Integer, &parts).unwrap(), whole);
+        let parts = [
+            array.slice(0, 1),
+            array.slice(1, 1500),
+            array.slice(1501, 1499),
+        ];
+        assert_eq!(
+            ValueChecksums::new(LogicalType::Integer, &parts).unwrap(),
+            whole
+        );
         assert!(whole.matches(1, LogicalType::Integer, &array.slice(1024, 1024)));
         assert!(!whole.matches(1, LogicalType::Integer, &array.slice(1025, 1024)));
         let mut stored = vec![0; 12];
