@@ -51,6 +51,7 @@
 //! - [`Dictionary`] numbers a column's values, in generations; [`DictionaryBuilder`] adds to it.
 //! - [`ColumnReader`] collects selected rows into arrow arrays, [`ColumnTotals`] their number, sum, least and greatest, from
 //!   packed codes; [`Chunk::value`] is the interleaved lookup of one cell.
+//! - [`ValueChecksums`] are the same in every encoding of the same values, and [`Chunk::rebuild_block`] encodes a damaged block again.
 //! - [`DistinctSketch`] knows about how many distinct values a column has.
 //! - [`Postings`] list the rows of each code: the stored part of an inverted index.
 //! - [`bits`] are packed codes and the kernels on them.
@@ -82,7 +83,7 @@ pub use chunk::{
     Verdict, read_cells,
 };
 pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
-pub use encoding::{CodedText, EncodeError, Encoding, ParseEncodingError};
+pub use encoding::{CodedText, EncodeError, Encoding, ParseEncodingError, ValueChecksums};
 pub use error::{FilterError, FormatError};
 pub use filter::{Filter, FilterKind, OrdinalSet, ValueRange, ValueSet, evaluate};
 pub use limits::{CHUNK_ROWS, NULL_CODE};

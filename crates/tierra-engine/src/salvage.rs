@@ -83,7 +83,7 @@ struct Copying<'a> {
     report: &'a mut SalvagedTable,
 }
 
-/// A column's chunk in each copy in which it can be opened.
+/// A column's chunk in each copy in which it can be opened, in any encoding.
 type Copies<'s> = Vec<Chunk<'s>>;
 
 impl Copying<'_> {
@@ -154,9 +154,10 @@ impl Copying<'_> {
             self.report.problems.push(problem);
             return Ok(());
         }
+        let types = self.from.types();
         let copies: Vec<Copies<'_>> = columns
             .clone()
-            .map(|column| self.copies(segment, column))
+            .map(|column| segment.every_copy(column, types[column]))
             .collect();
         let deleted = self.version.deletions.of(segment.id()).cloned();
         let deleted = deleted.as_deref();
@@ -188,19 +189,6 @@ impl Copying<'_> {
         }
         self.tell_lost(segment, first_lost, segment.blocks());
         Ok(())
-    }
-
-    fn copies<'s>(&self, segment: &'s Segment, column: usize) -> Copies<'s> {
-        let place = &segment.entry().chunks[column];
-        let range = place.offset as usize..(place.offset + place.len_bytes) as usize;
-        let extent = segment.extents()[place.extent as usize].iter();
-        let copies = extent.flat_map(|extent| extent.copies());
-        let head = segment.chunk_headers().of(column);
-        let opened = copies.map(|copy| {
-            let bytes: &'s [u8] = &copy[range.clone()];
-            Chunk::with_header(head, bytes, self.from.types()[column])
-        });
-        opened.filter_map(Result::ok).collect()
     }
 
     /// A block of a column from the first copy that has it.

@@ -1,11 +1,11 @@
 //! A chunk's bytes: descriptor, block directory, blocks. All integers are little-endian.
 //!
 //! ```text
-//! 0                         128                                              data_offset
-//! ┌─────────────────────────┬──────────────────┬──────────────────┬────────┬─────────┬───┬─────┐
-//! │ descriptor              │ entry of block 0 │ entry of block 1 │ sketch │ block 0 │...│ pad │
-//! │ 128 bytes               │ 32 bytes         │ ...              │ 1,024  │         │   │ 64  │
-//! └─────────────────────────┴──────────────────┴──────────────────┴────────┴─────────┴───┴─────┘
+//! 0             128                                                              data_offset
+//! ┌─────────────┬──────────────────┬──────────────────┬────────┬───────────────┬─────────┬───┬─────┐
+//! │ descriptor  │ entry of block 0 │ entry of block 1 │ sketch │ logical       │ block 0 │...│ pad │
+//! │ 128 bytes   │ 32 bytes         │ ...              │ 1,024  │ checksums, u32│         │   │ 64  │
+//! └─────────────┴──────────────────┴──────────────────┴────────┴───────────────┴─────────┴───┴─────┘
 //!
 //! descriptor   0  magic "TCHK"                 entry   0  least ordinal
 //!              4  format version                       8  greatest ordinal
@@ -23,15 +23,15 @@
 //!             48  length of the chunk in bytes
 //!             56  least ordinal of all values
 //!             64  greatest ordinal of all values
-//!             72  where logical checksums of the blocks lie in the chunk   (unused yet: 0)
+//!             72  where the logical checksums of the blocks lie in the chunk, or 0
 //!             80  where the sketch of its distinct values lies in the chunk, or 0
 //!             88  bytes of the sketch: 1,024, or 0 without one
 //!             96  0 ...
-//!            120  CRC32C of directory and sketch
+//!            120  CRC32C of directory, sketch and logical checksums
 //!            124  CRC32C of bytes 0 to 124
 //! ```
 //!
-//! A chunk, its blocks and therefore its codes begin on a 64-byte line (directory and sketch are padded to
+//! A chunk, its blocks and therefore its codes begin on a 64-byte line (what is before is padded to
 //! one); entries never straddle a line. 64 bytes of zeros end the chunk, so that a kernel may load
 //! a whole register at any code. Least and greatest are crossed (`u64::MAX`, 0) where there is no
 //! value. In dictionary chunks an entry's are codes; of strings and wide DECIMALs they are the
@@ -41,8 +41,8 @@
 //! The sketch ([`crate::sketch`]) is that of a chunk of 1,024 rows or more with more than one value, unless these are codes: a
 //! dictionary knows how many values it has.
 //!
-//! A logical checksum is of a block's values, whatever their encoding, so that a replica can be compared with one in another
-//! encoding. What is not 0 where nothing is used yet is refused by name.
+//! A logical checksum is of a block's values, whatever their encoding ([`ValueChecksums`](crate::ValueChecksums)): a replica is
+//! compared with one in another encoding by it. What is not 0 where nothing is used yet is refused by name.
 //!
 //! Invariant: after [`Descriptor::read`] every entry's bytes lie inside the chunk and are as many
 //! as its encoding needs for its rows and width. Nothing else about a block's content is trusted.
@@ -52,6 +52,7 @@ use std::ops::Range;
 use crate::bits::{BLOCK_LEN, MAX_WIDTH, PAD_BYTES, max_code, packed_bytes};
 use crate::block::Summary;
 use crate::bytes::{LINE_BYTES, array, lines, read_u32, read_u64};
+use crate::chunk::annex::Annex;
 use crate::encoding::format::{BaseOf, BlockKind, Nulls};
 use crate::encoding::{
     Encoding, delta, fastpfor, frame_of_reference, fsst, plain_wide, prefix, rle, validity,
@@ -59,7 +60,7 @@ use crate::encoding::{
 use crate::error::FormatError;
 use crate::limits::{CHUNK_ROWS, SKETCHED_ROWS};
 use crate::logical_type::LogicalType;
-use crate::sketch::{SKETCH_BYTES, are_possible};
+use crate::sketch::are_possible;
 
 /// Bytes before the block directory.
 pub(crate) const DESCRIPTOR_BYTES: usize = 128;
@@ -70,8 +71,7 @@ const MAGIC: [u8; 4] = *b"TCHK";
 const VERSION: u8 = 1;
 
 /// Reserved bytes of a descriptor, and what a later version may keep there.
-const UNUSED: [(Range<usize>, &str); 3] = [
-    (72..80, "logical checksums of blocks"),
+const UNUSED: [(Range<usize>, &str); 2] = [
     (11..12, "something in its reserve"),
     (96..120, "something in its reserve"),
 ];
@@ -107,12 +107,6 @@ pub(crate) struct BlockEntry {
     pub(crate) len_bytes: u32,
     pub(crate) null_count: u16,
     pub(crate) width: u8,
-}
-
-/// Bytes before the first block of a chunk of so many rows.
-pub(crate) fn header_bytes(rows: usize, has_sketch: bool) -> usize {
-    let sketch_bytes = if has_sketch { SKETCH_BYTES } else { 0 };
-    lines(DESCRIPTOR_BYTES + rows.div_ceil(BLOCK_LEN) * ENTRY_BYTES + sketch_bytes)
 }
 
 impl BlockEntry {
@@ -172,17 +166,6 @@ impl Descriptor {
     /// Where the directory lies.
     pub(crate) fn directory(&self) -> Range<usize> {
         DESCRIPTOR_BYTES..DESCRIPTOR_BYTES + self.blocks() * ENTRY_BYTES
-    }
-
-    /// Whether there is a sketch between directory and blocks.
-    pub(crate) fn has_sketch(&self) -> bool {
-        self.data_offset > header_bytes(self.rows as usize, false) as u64
-    }
-
-    /// Where the sketch lies, right behind the directory; empty without one.
-    pub(crate) fn sketch(&self) -> Range<usize> {
-        let start = self.directory().end;
-        start..start + if self.has_sketch() { SKETCH_BYTES } else { 0 }
     }
 
     /// Rows of block `block`.
@@ -273,8 +256,8 @@ impl Descriptor {
         }
     }
 
-    /// Writes the descriptor of a chunk whose directory, and sketch if it has one, are `summary`.
-    pub(crate) fn write(&self, summary: &[u8], out: &mut [u8]) {
+    /// Writes the descriptor of a chunk whose directory and annex are `summary`.
+    pub(crate) fn write(&self, annex: Annex, summary: &[u8], out: &mut [u8]) {
         out.fill(0);
         out[0..4].copy_from_slice(&MAGIC);
         out[4] = VERSION;
@@ -291,10 +274,8 @@ impl Descriptor {
         out[48..56].copy_from_slice(&self.len_bytes.to_le_bytes());
         out[56..64].copy_from_slice(&self.min.to_le_bytes());
         out[64..72].copy_from_slice(&self.max.to_le_bytes());
-        if self.has_sketch() {
-            let sketch = self.sketch();
-            out[80..88].copy_from_slice(&(sketch.start as u64).to_le_bytes());
-            out[88..96].copy_from_slice(&(sketch.len() as u64).to_le_bytes());
+        for (field, value) in out[72..96].chunks_exact_mut(8).zip(annex.fields()) {
+            field.copy_from_slice(&value.to_le_bytes());
         }
         out[120..124].copy_from_slice(&crc32c::crc32c(summary).to_le_bytes());
         let crc = crc32c::crc32c(&out[..124]);
@@ -360,7 +341,7 @@ impl Descriptor {
             max: read_u64(bytes, 64),
         };
         let blocks = descriptor.blocks();
-        let sketch = descriptor.sketch();
+        let annex = Annex::of(bytes);
         if descriptor.rows as usize > CHUNK_ROWS || read_u32(bytes, 20) as usize != blocks {
             return Err(corrupt("rows and blocks disagree"));
         }
@@ -373,30 +354,30 @@ impl Descriptor {
         {
             return Err(corrupt("these are no dictionary codes"));
         }
-        let (sketch_at, sketch_bytes) = (read_u64(bytes, 80), read_u64(bytes, 88));
-        let has_sketch = descriptor.has_sketch();
-        let is_where = if has_sketch { sketch.start } else { 0 };
-        if (sketch_at, sketch_bytes) != (is_where as u64, sketch.len() as u64)
-            || (has_sketch
+        let [checksums_at, sketch_at, sketch_bytes] = annex.fields();
+        if (sketch_at, sketch_bytes) != (read_u64(bytes, 80), read_u64(bytes, 88))
+            || (annex.has_sketch()
                 && (encoding.uses_dictionary() || (descriptor.rows as usize) < SKETCHED_ROWS))
         {
             return Err(corrupt("the sketch lies elsewhere, or cannot be"));
         }
+        if checksums_at != read_u64(bytes, 72) {
+            return Err(corrupt("the logical checksums lie elsewhere"));
+        }
         if descriptor.len_bytes > found_bytes {
             return Err(truncated(descriptor.len_bytes, found_bytes));
         }
-        if sketch.end > bytes.len() {
-            return Err(truncated(sketch.end as u64, given_bytes));
+        if annex.end() > bytes.len() {
+            return Err(truncated(annex.end() as u64, given_bytes));
         }
-        let header_bytes = header_bytes(descriptor.rows as usize, has_sketch);
-        if descriptor.data_offset != header_bytes as u64
+        if descriptor.data_offset != annex.header_bytes() as u64
             || descriptor.len_bytes < descriptor.data_offset + PAD_BYTES as u64
         {
             return Err(corrupt("the data lies outside the chunk"));
         }
-        let summary = &bytes[DESCRIPTOR_BYTES..sketch.end];
+        let summary = &bytes[DESCRIPTOR_BYTES..annex.end()];
         FormatError::check_crc("a chunk's directory", summary, read_u32(bytes, 120))?;
-        if !are_possible(&bytes[sketch]) {
+        if !are_possible(&bytes[annex.sketch()]) {
             return Err(corrupt("the sketch holds what no values come to"));
         }
         descriptor.check_entries(&bytes[descriptor.directory()])?;

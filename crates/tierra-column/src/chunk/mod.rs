@@ -7,6 +7,7 @@
 //! damage of the far bytes. Filters are bound once per chunk ([`Chunk::bind`]), decided block by block from the
 //! directory alone where possible ([`Chunk::verdict`]), and evaluated on packed codes ([`Chunk::select`]).
 
+mod annex;
 mod batch;
 mod bind;
 pub(crate) mod block_data;
@@ -17,6 +18,7 @@ mod layout;
 mod lookup;
 mod plan;
 mod prune;
+mod rebuild;
 mod remap;
 mod scratch;
 mod select;
@@ -34,11 +36,13 @@ use std::ops::Range;
 
 use crate::bytes::LINE_BYTES;
 use crate::encoding::Encoding;
+use crate::encoding::value_checksums::ValueChecksums;
 use crate::error::FormatError;
 use crate::limits::SKETCHED_ROWS;
 use crate::logical_type::{LogicalType, Physical};
 use crate::sketch::DistinctSketch;
 use crate::value::Value;
+use annex::Annex;
 use flat::FlatCodes;
 use layout::{BlockEntry, DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES};
 
@@ -61,7 +65,14 @@ const _: () = assert!(size_of::<Chunk<'_>>() == 2 * LINE_BYTES);
 impl<'a> Chunk<'a> {
     /// The most bytes that the header of a chunk of so many rows has: everything before its first block.
     pub fn header_bytes_max(rows: usize) -> usize {
-        layout::header_bytes(rows, rows >= SKETCHED_ROWS)
+        Annex::new(rows, rows >= SKETCHED_ROWS, true).header_bytes()
+    }
+
+    /// The most bytes that the header of the chunk at the start of `bytes` has if it is intact, which is not checked, and the
+    /// chunk has so many rows.
+    pub fn header_bytes_at(bytes: &[u8], rows: usize) -> usize {
+        let has_checksums = bytes.len() >= DESCRIPTOR_BYTES && Annex::of(bytes).has_checksums();
+        Annex::new(rows, rows >= SKETCHED_ROWS, has_checksums).header_bytes()
     }
 
     /// Opens the chunk at the start of `bytes`, which may go on behind it. Checks the descriptor
@@ -75,7 +86,7 @@ impl<'a> Chunk<'a> {
         Chunk::with_header(bytes, bytes, ty)
     }
 
-    /// [`Chunk::open`] with an immutable copy of the chunk's header, [`Chunk::header_bytes_max`] its rows or more. The
+    /// [`Chunk::open`] with an immutable copy of the chunk's header, [`Chunk::header_bytes_at`] its rows or more. The
     /// header in `bytes` is not read. Damage of `bytes` leads to wrong answers or errors, and
     /// [`Chunk::verify_block`] detects it.
     ///
@@ -152,7 +163,17 @@ impl<'a> Chunk<'a> {
             }
             _ => {}
         }
-        DistinctSketch::of_stored(&self.head[self.descriptor.sketch()])
+        DistinctSketch::of_stored(&self.head[self.annex().sketch()])
+    }
+
+    /// The logical checksums of its blocks; `None` if it was written without.
+    pub fn value_checksums(&self) -> Option<ValueChecksums> {
+        let stored = &self.head[self.annex().checksums()];
+        (!stored.is_empty()).then(|| ValueChecksums::of_stored(stored))
+    }
+
+    fn annex(&self) -> Annex {
+        Annex::of(self.head)
     }
 
     /// Bytes of the whole chunk.
@@ -208,14 +229,14 @@ impl<'a> Chunk<'a> {
         crc32c::crc32c(bytes) == self.entry(block).crc
     }
 
-    /// Bytes of descriptor, directory and sketch, before the first block.
+    /// Bytes before the first block: descriptor, directory, sketch and logical checksums.
     pub fn header_bytes(&self) -> usize {
         self.descriptor.data_offset as usize
     }
 
     /// The ranges of the chunk in use: its header, and each block. All else is zero padding.
     pub fn used(&self) -> impl Iterator<Item = Range<usize>> {
-        let head = 0..self.descriptor.sketch().end;
+        let head = 0..self.annex().end();
         let blocks = (0..self.blocks()).map(|block| self.block_range(block));
         std::iter::once(head).chain(blocks)
     }

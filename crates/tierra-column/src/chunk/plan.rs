@@ -4,16 +4,20 @@
 //! Planning reads the values once for their minima, maxima and NULLs, and again only where widths
 //! depend on more than that (mini-blocks, differences). Writing reads them once more and packs.
 
+use std::ops::Range;
+
 use arrow::array::ArrayRef;
 
 use crate::bits::PAD_BYTES;
 use crate::block::Summary;
 use crate::bytes::{LINE_BYTES, lines};
-use crate::chunk::layout::{BlockEntry, DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES, header_bytes};
+use crate::chunk::annex::Annex;
+use crate::chunk::layout::{BlockEntry, DESCRIPTOR_BYTES, Descriptor, ENTRY_BYTES};
 use crate::dictionary::DictionaryBuilder;
 use crate::encoding::EncodeError;
 use crate::encoding::format::{Plan, PlannedBlock, Writer};
 use crate::encoding::source::{Arrays, Source};
+use crate::encoding::value_checksums::ValueChecksums;
 use crate::encoding::values::ChunkValues;
 use crate::encoding::{Encoding, dictionary, estimate, plain, sketched};
 use crate::limits::DATA_BYTES_MAX;
@@ -25,6 +29,7 @@ pub struct ChunkPlan {
     descriptor: Descriptor,
     entries: Vec<BlockEntry>,
     sketch: Option<DistinctSketch>,
+    checksums: Option<ValueChecksums>,
     source: Source,
     /// Blocks that planning had to encode.
     encoded: Vec<u8>,
@@ -137,7 +142,7 @@ impl ChunkPlan {
             null_count,
             base: plan.base,
             generation: 0,
-            data_offset: header_bytes(source.rows(), sketch.is_some()) as u64,
+            data_offset: Annex::new(source.rows(), sketch.is_some(), false).header_bytes() as u64,
             len_bytes: 0,
             min: total.min,
             max: total.max,
@@ -154,9 +159,33 @@ impl ChunkPlan {
             descriptor,
             entries,
             sketch,
+            checksums: None,
             source,
             encoded: plan.encoded,
         }
+    }
+
+    /// The same chunk with the logical checksums of its values: one that has a replica in another encoding.
+    ///
+    /// # Panics
+    /// If they are those of another number of blocks.
+    #[must_use]
+    pub fn with_checksums(mut self, checksums: &ValueChecksums) -> ChunkPlan {
+        assert_eq!(
+            checksums.blocks(),
+            self.entries.len(),
+            "checksums of other rows"
+        );
+        let before = self.descriptor.data_offset;
+        self.checksums = (checksums.blocks() > 0).then(|| checksums.clone());
+        let header_bytes = self.annex().header_bytes() as u64;
+        self.descriptor.data_offset = header_bytes;
+        self.descriptor.len_bytes = self.descriptor.len_bytes - before + header_bytes;
+        self
+    }
+
+    fn annex(&self) -> Annex {
+        Annex::new(self.rows(), self.sketch.is_some(), self.checksums.is_some())
     }
 
     /// The encoding chosen.
@@ -207,11 +236,16 @@ impl ChunkPlan {
             entry.write(&mut directory[block * ENTRY_BYTES..][..ENTRY_BYTES]);
         }
         data[end..].fill(0);
-        let sketch = self.descriptor.sketch();
-        let summary = &mut directory[..sketch.end - DESCRIPTOR_BYTES];
-        if let Some(stored) = &self.sketch {
-            summary[sketch.start - DESCRIPTOR_BYTES..].copy_from_slice(stored.stored());
+        let annex = self.annex();
+        let place =
+            |range: Range<usize>| range.start - DESCRIPTOR_BYTES..range.end - DESCRIPTOR_BYTES;
+        if let Some(sketch) = &self.sketch {
+            directory[place(annex.sketch())].copy_from_slice(sketch.stored());
         }
-        self.descriptor.write(summary, descriptor);
+        if let Some(checksums) = &self.checksums {
+            checksums.write(&mut directory[place(annex.checksums())]);
+        }
+        let summary = &directory[..annex.end() - DESCRIPTOR_BYTES];
+        self.descriptor.write(annex, summary, descriptor);
     }
 }

@@ -45,11 +45,12 @@ impl ChunkPlan {
             }
         }
         let descriptor = chunk.descriptor;
-        Ok(ChunkPlan::of_codes(
-            descriptor.ty,
-            remapping.to(),
-            codes,
-            (descriptor.min, descriptor.max),
-        ))
+        let min_max = (descriptor.min, descriptor.max);
+        let plan = ChunkPlan::of_codes(descriptor.ty, remapping.to(), codes, min_max);
+        // The values are the same.
+        Ok(match chunk.value_checksums() {
+            Some(checksums) => plan.with_checksums(&checksums),
+            None => plan,
+        })
     }
 }

@@ -57,6 +57,7 @@ mod snappy;
 pub(crate) mod source;
 mod static_packing;
 pub(crate) mod validity;
+pub(crate) mod value_checksums;
 pub(crate) mod values;
 
 use std::fmt;
@@ -68,6 +69,7 @@ pub use error::EncodeError;
 use format::Format;
 pub use list::Encoding;
 use list::encodings;
+pub use value_checksums::ValueChecksums;
 
 /// Makes the way from an encoding to what it is.
 macro_rules! formats {

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use crate::support::{self, read};
 use arrow::array::{Array, ArrayRef, Decimal128Array, Int32Array, StringViewArray};
 use tierra_column::bits::Mask;
-use tierra_column::{Chunk, ChunkPlan, Dictionary, DictionaryBuilder, Encoding, LogicalType};
+use tierra_column::{
+    Chunk, ChunkPlan, Dictionary, DictionaryBuilder, Encoding, LogicalType, ValueChecksums,
+};
 
 const WIDE: LogicalType = LogicalType::Decimal {
     precision: 30,
@@ -167,10 +169,27 @@ fn chunks_are_written_and_read_as_ever() {
 }
 
 #[test]
+fn logical_checksums_are_written_and_read_as_ever() {
+    let column = many();
+    let checksums = ValueChecksums::new(LogicalType::Integer, &[column.clone()]).unwrap();
+    let plan = ChunkPlan::new(
+        LogicalType::Integer,
+        &[column],
+        Some(Encoding::Static),
+        None,
+    );
+    let plan = plan.unwrap().with_checksums(&checksums);
+    let mut bytes = vec![0; plan.len_bytes()];
+    plan.write(&mut bytes);
+    let stored = golden("static-checksums.chunk", &bytes);
+    let chunk = Chunk::open(&stored, LogicalType::Integer).unwrap();
+    assert_eq!(chunk.value_checksums(), Some(checksums));
+}
+
+#[test]
 fn what_nothing_uses_yet_is_refused_by_name() {
     let written = support::encode(LogicalType::Integer, &numbers(false), None).bytes;
     for (at, what) in [
-        (72, "logical checksums of blocks"),
         (11, "something in its reserve"),
         (119, "something in its reserve"),
     ] {
@@ -184,6 +203,14 @@ fn what_nothing_uses_yet_is_refused_by_name() {
         let expected = format!("a chunk has {what}, which this build does not know");
         assert!(error.contains(&expected), "{error}");
     }
+    // Checksums that are not where they have to be.
+    let mut bytes = written.clone();
+    bytes[72] = 1;
+    let crc = crc32c::crc32c(&bytes[..124]);
+    bytes[124..128].copy_from_slice(&crc.to_le_bytes());
+    let error = Chunk::open(&bytes, LogicalType::Integer).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("logical checksums lie elsewhere"), "{error}");
     let mut other = written;
     other[4] = 2;
     let error = Chunk::open(&other, LogicalType::Integer)

@@ -10,6 +10,7 @@ mod filters;
 mod format;
 mod lookup_lines;
 mod postings;
+mod rebuild;
 mod round_trip;
 mod sketches;
 mod totals;

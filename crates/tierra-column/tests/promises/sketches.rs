@@ -120,7 +120,7 @@ fn a_damaged_sketch_is_a_damaged_header() {
         (128 + 2 * 32 + 9, 24, "no values come to"),
         (80, 193, "the sketch lies elsewhere"),
         (89, 8, "the sketch lies elsewhere"),
-        (41, 0, "the sketch lies elsewhere"),
+        (41, 0, "the data lies outside the chunk"),
     ] {
         let mut forged = bytes.clone();
         forged[at] = value;

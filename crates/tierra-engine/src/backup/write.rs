@@ -209,6 +209,7 @@ impl<P: FnMut(BackupProgress)> Writing<'_, P> {
         let held: HashMap<ExtentId, &Arc<OwnedExtent>> =
             held.map(|extent| (extent.id(), extent)).collect();
         let ids: BTreeSet<ExtentId> = entry.extents().collect();
+        let mut lost = BTreeSet::new();
         for id in ids {
             let extent = held.get(&id);
             let is_written = match extent {
@@ -222,11 +223,20 @@ impl<P: FnMut(BackupProgress)> Writing<'_, P> {
                 entry.parts.retain(|part| part.extent != id);
                 entry.runs.retain(|run| run.extent != id);
             } else if !is_written {
-                return Err(BackupError::Damaged {
-                    table: entry.spec.name.clone(),
-                    extent: id.0,
-                });
+                lost.insert(id);
             }
+        }
+        // Replicas are made again of others.
+        for segment in &mut entry.segments {
+            if segment.extents.iter().any(|id| lost.contains(id)) {
+                Arc::make_mut(segment).forget(|id| !lost.contains(&id));
+            }
+        }
+        if let Some(extent) = entry.extents().find(|id| lost.contains(id)) {
+            return Err(BackupError::Damaged {
+                table: entry.spec.name.clone(),
+                extent: extent.0,
+            });
         }
         self.deletions(&mut entry, pinned)?;
         Ok(entry)

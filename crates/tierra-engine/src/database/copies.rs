@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tierra_column::Encoding;
+
 use crate::error::StorageError;
 use crate::manifest::{ExtentId, TableEntry};
 use crate::spec::replicas::{ReplicaPlacement, TierId};
@@ -17,6 +19,8 @@ pub struct CopyInfo {
     pub table: String,
     /// The column; `None`: all columns without a placement of their own.
     pub column: Option<String>,
+    /// The encoding in which the column's chunks should be there; `None`: their own.
+    pub encoding: Option<Encoding>,
     /// The copy's number; 1 is the master.
     pub number: u64,
     /// The tier's name.
@@ -27,7 +31,8 @@ pub struct CopyInfo {
     pub extents: u64,
     /// Bytes of these extents.
     pub bytes: u64,
-    /// Whether all extents have a copy there; if not, the others are being made, or wait for a tier.
+    /// Whether all extents have a copy there, and all chunks have the replica; if not, the others are being made, or wait for a
+    /// tier.
     pub is_complete: bool,
 }
 
@@ -45,30 +50,57 @@ pub(crate) fn list(
     for table in catalog.tables() {
         let placement = table.placement();
         let stored = tables.iter().find(|stored| stored.entry.id == table.id());
-        let own = placement
-            .columns
-            .iter()
-            .map(|(column, ids)| (Some(*column), ids));
-        for (column, ids) in std::iter::once((None, &placement.table)).chain(own) {
-            let wanted = stored.map(|stored| extents_of(&stored.entry, &placement, column));
-            for (number, id) in (1..).zip(ids) {
-                let there = copies_in(stored, wanted.as_deref().unwrap_or_default(), *id);
-                let is_missing = tiers.get(*id).is_none();
-                all.push(CopyInfo {
-                    table: table.spec().name.clone(),
-                    column: column.map(|column| table.spec().columns[column].name.clone()),
-                    number,
-                    tier: tiers.name(*id).to_owned(),
-                    is_missing,
-                    extents: there.len() as u64,
-                    bytes: there.iter().map(|extent| extent.len_bytes()).sum(),
-                    is_complete: !is_missing
-                        && wanted.as_ref().is_none_or(|all| all.len() == there.len()),
-                });
+        let columns = std::iter::once(None).chain(placement.columns.keys().map(|at| Some(*at)));
+        for column in columns {
+            let mut numbers = 1..;
+            for placed in placed(&placement, column) {
+                let wanted = stored.map(|stored| extents_of(&stored.entry, &placement, &placed));
+                let extents = wanted.as_ref().map_or(&[][..], |wanted| &wanted.extents);
+                for (id, number) in placed.tiers.iter().zip(&mut numbers) {
+                    let there = copies_in(stored, extents, *id);
+                    let is_missing = tiers.get(*id).is_none();
+                    let is_whole = wanted.as_ref().is_none_or(|wanted| wanted.is_whole);
+                    all.push(CopyInfo {
+                        table: table.spec().name.clone(),
+                        column: column.map(|column| table.spec().columns[column].name.clone()),
+                        encoding: placed.encoding,
+                        number,
+                        tier: tiers.name(*id).to_owned(),
+                        is_missing,
+                        extents: there.len() as u64,
+                        bytes: there.iter().map(|extent| extent.len_bytes()).sum(),
+                        is_complete: !is_missing && is_whole && extents.len() == there.len(),
+                    });
+                }
             }
         }
     }
     Ok(all)
+}
+
+/// A replica of a column with a placement of its own, or what all other columns have.
+struct Placed<'a> {
+    /// The column, and the number of the replica.
+    which: Option<(usize, usize)>,
+    encoding: Option<Encoding>,
+    tiers: &'a [TierId],
+}
+
+fn placed(placement: &ReplicaPlacement, column: Option<usize>) -> Vec<Placed<'_>> {
+    let Some(column) = column else {
+        return vec![Placed {
+            which: None,
+            encoding: None,
+            tiers: &placement.table,
+        }];
+    };
+    let replicas = placement.replicas(column).enumerate();
+    let replicas = replicas.map(|(number, (encoding, tiers))| Placed {
+        which: Some((column, number)),
+        encoding,
+        tiers,
+    });
+    replicas.collect()
 }
 
 /// Those of the extents that have a copy in a tier, present or missing.
@@ -87,21 +119,31 @@ fn copies_in<'a>(
         .collect()
 }
 
-/// The extents of a column with a placement of its own, or of everything else.
-fn extents_of(
-    entry: &TableEntry,
-    placement: &ReplicaPlacement,
-    column: Option<usize>,
-) -> Vec<ExtentId> {
-    let is_its = |other: usize| match column {
-        Some(column) => column == other,
+/// What is stored of a replica.
+struct Wanted {
+    extents: Vec<ExtentId>,
+    /// Whether all chunks have it.
+    is_whole: bool,
+}
+
+/// The extents of a replica of a column with a placement of its own, with those of its indexes, or of everything else.
+fn extents_of(entry: &TableEntry, placement: &ReplicaPlacement, placed: &Placed<'_>) -> Wanted {
+    let is_its = |other: usize| match placed.which {
+        Some((column, _)) => column == other,
         None => !placement.columns.contains_key(&other),
     };
-    let mut all = Vec::new();
+    let (mut all, mut is_whole) = (Vec::new(), true);
     for segment in &entry.segments {
-        let chunks = segment.chunks.iter().enumerate();
-        let chunks = chunks.filter(|(other, _)| is_its(*other));
-        all.extend(chunks.map(|(_, chunk)| segment.extents[chunk.extent as usize]));
+        for column in (0..segment.chunks.len()).filter(|column| is_its(*column)) {
+            let number = placed.which.map_or(0, |(_, number)| number);
+            let stored: Vec<_> = segment.replicas(column).collect();
+            let encodings: Vec<Encoding> = stored.iter().map(|place| place.encoding).collect();
+            // What cannot be encoded so is plain in its place.
+            let in_place = (number < stored.len()).then_some(number);
+            let found = placement.matched(column, &encodings)[number].or(in_place);
+            is_whole &= found.is_some();
+            all.extend(found.map(|at| segment.extents[stored[at].extent as usize]));
+        }
     }
     let parts = entry.parts.iter();
     let parts = parts.filter(|part| is_its(part.column as usize));
@@ -109,7 +151,7 @@ fn extents_of(
     let runs = entry.runs.iter();
     let runs = runs.filter(|_| is_its(entry.spec.primary_key[0]));
     all.extend(runs.map(|run| run.extent));
-    if column.is_none() {
+    if placed.which.is_none() {
         all.extend(entry.tail.logs.iter().map(|log| log.extent));
         let pieces = entry.dictionaries.iter().flatten();
         let pieces = pieces.flat_map(|known| std::iter::once(&known.main).chain(&known.deltas));
@@ -117,5 +159,8 @@ fn extents_of(
     }
     all.sort_unstable();
     all.dedup();
-    all
+    Wanted {
+        extents: all,
+        is_whole,
+    }
 }

@@ -11,7 +11,7 @@ pub(crate) mod published;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::ArrayRef;
-use tierra_column::{ChunkPlan, Dictionary, DictionaryBuilder, EncodeError, Physical};
+use tierra_column::{ChunkPlan, Dictionary, DictionaryBuilder, EncodeError, Encoding, Physical};
 use tierra_memory::LINE_BYTES;
 
 use crate::calibration::Calibration;
@@ -81,15 +81,16 @@ impl TableDictionaries {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Plans a chunk of a column, with the column's dictionary if that pays.
+    /// Plans a chunk of a column in this encoding or, without one, in that which fits: with the column's dictionary if that pays.
     pub(crate) fn plan(
         &self,
         at: usize,
         spec: &ColumnSpec,
+        encoding: Option<Encoding>,
         values: &[ArrayRef],
     ) -> Result<ChunkPlan, EncodeError> {
         match spec.ty.physical() {
-            Physical::Wide => return ChunkPlan::new(spec.ty, values, spec.encoding, None),
+            Physical::Wide => return ChunkPlan::new(spec.ty, values, encoding, None),
             Physical::Ordinal | Physical::Bytes => {}
         }
         let Column { frozen, builder } = &mut *self.lock(at);
@@ -98,7 +99,7 @@ impl TableDictionaries {
             None => DictionaryBuilder::new(spec.ty, FIRST_GENERATION)
                 .with_gate(self.calibration.dictionary_gate(spec.ty)),
         });
-        ChunkPlan::new(spec.ty, values, spec.encoding, Some(builder))
+        ChunkPlan::new(spec.ty, values, encoding, Some(builder))
     }
 
     /// All codes given out so far.

@@ -1,4 +1,4 @@
-//! Repairs damaged bytes in place from another copy of the extent.
+//! Repairs damaged bytes in place from another copy of the extent, or with bytes made again of a replica in another encoding.
 //!
 //! There are two causes: bytes that fail their checksum, and lost pages, which are marked ([`Losses`]). Lost bytes are always
 //! rewritten, durably, even if the zeros in their place are right by chance.
@@ -70,6 +70,21 @@ pub(crate) fn near(extent: &OwnedExtent, at: usize, right: &[u8]) {
     }
     // `write` logs the error, and the copy stays damaged.
     let _ = write(extent, read, right, range, "near memory");
+}
+
+/// Repairs a range of a copy with right bytes that were made of the replica of that name. Returns whether it is right then.
+pub(crate) fn rebuilt(
+    extent: &OwnedExtent,
+    read: &Arc<ExtentCopy>,
+    range: Range<usize>,
+    right: &[u8],
+    from: &str,
+) -> bool {
+    let _alone = alone();
+    // Another thread may have repaired it first.
+    let is_right = || read[range.clone()] == *right;
+    is_right() && !read.is_lost(&range)
+        || write(extent, read, right, range.clone(), from).is_ok() && is_right()
 }
 
 /// Repairs a range of a copy from any other that has it. Returns whether it is valid then.

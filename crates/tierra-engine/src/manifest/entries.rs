@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tierra_column::{CHUNK_ROWS, Encoding};
 
+use super::replicas::FurtherReplica;
 use crate::spec::TableSpec;
 use crate::spec::replicas::{ReplicaPlacement, TierId};
 
@@ -139,8 +140,10 @@ pub(crate) struct SegmentEntry {
     pub(crate) rows: u32,
     /// Several chunks share an extent.
     pub(crate) extents: Vec<ExtentId>,
-    /// One per column.
+    /// One per column: the first replica of its chunk.
     pub(crate) chunks: Vec<ChunkPlace>,
+    /// Replicas in further encodings, ordered by column.
+    pub(crate) further: Vec<FurtherReplica>,
 }
 
 /// The deleted rows of a segment.

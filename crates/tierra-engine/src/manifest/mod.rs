@@ -17,6 +17,7 @@ mod codec;
 mod entries;
 mod error;
 mod layout;
+mod replicas;
 pub(crate) mod row_id;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub(crate) use entries::{
     TableEntry, TailEntry, TierEntry, lineage_mark,
 };
 pub use error::ManifestError;
+pub(crate) use replicas::{FurtherReplica, ReplicaNumber};
 
 /// First bytes of a manifest.
 const MAGIC: [u8; 8] = *b"TIERRAMF";

@@ -10,7 +10,7 @@ use super::*;
 use crate::spec::ColumnSpec;
 use crate::spec::TableSpec;
 use crate::spec::index_kind::IndexKind;
-use crate::spec::replicas::{ReplicaPlacement, TierId};
+use crate::spec::replicas::{PlacedReplica, ReplicaPlacement, TierId};
 
 /// A manifest with every kind of field in it.
 fn sample() -> Manifest {
@@ -70,12 +70,27 @@ fn sample() -> Manifest {
             .filter(|encoding| encoding.supports(types[at as usize]))
             .unwrap_or(Encoding::Plain),
     };
+    let further = || {
+        let place = |extent, offset, encoding| ChunkPlace {
+            extent,
+            offset,
+            len_bytes: 70,
+            encoding,
+        };
+        let replica = |column, place| FurtherReplica { column, place };
+        vec![
+            replica(2, place(1, 640, Encoding::Delta)),
+            replica(2, place(0, 704, Encoding::Plain)),
+            replica(7, place(1, 768, Encoding::Fsst)),
+        ]
+    };
     let segment = |id: u32, rows: u32| {
         Arc::new(SegmentEntry {
             id,
             rows,
             extents: vec![extent(20 + u64::from(id)), extent(30 + u64::from(id))],
             chunks: (0..8).map(chunk).collect(),
+            further: if id == 5 { further() } else { vec![] },
         })
     };
     let part = |segments: Vec<u32>, at: u64| {
@@ -116,6 +131,12 @@ fn sample() -> Manifest {
             epoch: 19,
         },
     ];
+    let of_third = PlacedReplica::grouped([
+        (TierId(5), None),
+        (TierId(0), None),
+        (TierId(5), Some(Encoding::Delta)),
+        (TierId(2), Some(Encoding::Plain)),
+    ]);
     let table = TableEntry {
         id: 4,
         spec: Arc::new(spec),
@@ -124,7 +145,11 @@ fn sample() -> Manifest {
         next_column_id: ColumnId(11),
         placement: ReplicaPlacement {
             table: vec![TierId(2), TierId(0)],
-            columns: [(3, vec![TierId(5)])].into(),
+            columns: [
+                (2, of_third),
+                (3, PlacedReplica::grouped([(TierId(5), None)])),
+            ]
+            .into(),
         },
         next_segment_id: 9,
         dictionaries,
@@ -272,10 +297,6 @@ fn what_is_unknown_is_refused_by_name() {
             refused(&segment, 12 + 16, 2),
             "deleted rows of segment 1 in form 2",
         ),
-        (
-            refused(&chunk, 7, 2),
-            "2 replicas of a chunk of column \"cölumn 1\"",
-        ),
         (refused(&chunk, 8, 99), "encoding 99 in column \"cölumn 1\""),
         (
             refused(&chunk, 4, 3),
@@ -295,6 +316,70 @@ fn what_is_unknown_is_refused_by_name() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("older than column \"cölumn 7\""), "{error}");
+}
+
+#[test]
+fn replicas_that_cannot_be_are_refused() {
+    let refused = |change: &dyn Fn(&mut TableEntry)| {
+        let mut manifest = sample();
+        change(Arc::make_mut(&mut manifest.tables[0]));
+        Manifest::decode(&manifest.encode())
+            .unwrap_err()
+            .to_string()
+    };
+    let further = |change: fn(&mut FurtherReplica)| {
+        refused(&|table| {
+            let segment = Arc::make_mut(&mut table.segments[1]);
+            change(segment.further.last_mut().unwrap());
+        })
+    };
+    let placed = |placed: Vec<(TierId, Option<Encoding>)>| {
+        refused(&|table| {
+            let replicas = PlacedReplica::grouped(placed.clone());
+            table.placement.columns.insert(6, replicas);
+        })
+    };
+    let (own, far) = (None, TierId(0));
+    for (error, what) in [
+        (further(|it| it.place.extent = 2), "lies outside its extent"),
+        (
+            further(|it| it.place.offset = 1000),
+            "lies outside its extent",
+        ),
+        (
+            further(|it| it.place.encoding = Encoding::Delta),
+            "an encoding that VARCHAR cannot have",
+        ),
+        (
+            further(|it| it.place.encoding = Encoding::Dictionary),
+            "holds codes of a dictionary",
+        ),
+        (
+            refused(&|table| {
+                let segment = Arc::make_mut(&mut table.segments[1]);
+                let more = segment.further[2];
+                segment.further.extend([more; 18]);
+            }),
+            "has 20 replicas",
+        ),
+        (placed(vec![]), "impossible tiers"),
+        (placed(vec![(far, own); 2]), "impossible tiers"),
+        (placed(vec![(TierId(1), own)]), "impossible tiers"),
+        (
+            placed(vec![(far, Some(Encoding::Fsst))]),
+            "cannot be stored with encoding fsst",
+        ),
+        (
+            placed(vec![(far, Some(Encoding::Static))]),
+            "has an index, which needs encoding dictionary",
+        ),
+        (
+            placed(vec![(far, own), (far, Some(Encoding::Dictionary))]),
+            "only its first replica",
+        ),
+    ] {
+        assert!(error.contains(what), "{error} instead of {what}");
+    }
 }
 
 #[test]

@@ -245,7 +245,7 @@ fn without_whole_copy(
     extent: &OwnedExtent,
     report: &mut ScrubReport,
 ) -> Option<Arc<ExtentCopy>> {
-    let Some((segment, columns)) = segment_of(catalog, entry, extent) else {
+    let Some((segment, slots)) = segment_of(catalog, entry, extent) else {
         report.lost.push(LostRows {
             table: entry.spec.name.clone(),
             column: None,
@@ -255,11 +255,11 @@ fn without_whole_copy(
         return None;
     };
     if options.only_verify {
-        let lost = lost_blocks(entry, &segment, &columns, extent);
+        let lost = lost_blocks(entry, &segment, &slots, extent);
         report.lost.extend(lost);
         return None;
     }
-    put_together(entry, extent, &segment, &columns, report)
+    put_together(entry, extent, &segment, &slots, report)
 }
 
 /// Checks a copy against its header and checksum.
@@ -273,7 +273,7 @@ fn check(copy: &ExtentCopy, options: &ScrubOptions) -> Result<(), PoolError> {
     found
 }
 
-/// The segment whose chunks lie in an extent, in the current version, and their columns.
+/// The segment whose chunks lie in an extent, in the current version, and the slots of these.
 fn segment_of(
     catalog: &Catalog,
     entry: &TableEntry,
@@ -285,32 +285,31 @@ fn segment_of(
     let table = catalog.table(&entry.spec.name)?;
     let current = table.current();
     let segment = current.segments.get(named.id)?;
-    let number = named.extents.iter().position(|id| *id == extent.id())?;
-    let chunks = named.chunks.iter().enumerate();
-    let columns = chunks.filter(|(_, chunk)| chunk.extent as usize == number);
-    let columns = columns.map(|(column, _)| column).collect();
-    Some((segment.clone(), columns))
+    let slots = segment.slots_in(extent.id());
+    Some((segment.clone(), slots))
 }
 
-/// Without a whole copy, repairs the copy that is read block by block, each from any copy that has it. Returns the copy if it is
-/// whole then.
+/// Without a whole copy, repairs the copy that is read block by block, each from any copy that has it, or of another replica.
+/// Returns the copy if it is whole then.
 fn put_together(
     entry: &TableEntry,
     extent: &OwnedExtent,
     segment: &Segment,
-    columns: &[usize],
+    slots: &[usize],
     report: &mut ScrubReport,
 ) -> Option<Arc<ExtentCopy>> {
     let read = extent.first();
-    for column in columns {
-        segment.repair_header(*column, extent);
+    for slot in slots {
+        segment.repair_header(*slot, extent);
         for block in 0..segment.blocks() {
-            if !segment.repair_stored(*column, block, extent) {
-                report.lost.push(lost(entry, segment, *column, block));
+            // A block that was just repaired, and one whose rows another replica has, is not lost.
+            if !segment.repair_stored(*slot, block, extent) && !segment.is_in_another(*slot, block)
+            {
+                report.lost.push(lost(entry, segment, *slot, block));
             }
         }
     }
-    for padding in segment.padding(columns, extent) {
+    for padding in segment.padding(extent) {
         if let Err(error) = repair::padding(extent, read, padding) {
             tracing::error!(extent = extent.id().0, %error, "damaged padding could not be rewritten");
         }
@@ -337,26 +336,26 @@ fn restore_lost(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) {
     }
 }
 
-/// The blocks that no copy has.
+/// The blocks that no copy and no other replica has.
 fn lost_blocks(
     entry: &TableEntry,
     segment: &Segment,
-    columns: &[usize],
+    slots: &[usize],
     extent: &OwnedExtent,
 ) -> Vec<LostRows> {
     let mut all = Vec::new();
-    for column in columns {
+    for slot in slots {
         for block in 0..segment.blocks() {
-            if !segment.is_stored(*column, block, extent) {
-                all.push(lost(entry, segment, *column, block));
+            if !segment.is_stored(*slot, block, extent) && !segment.is_in_another(*slot, block) {
+                all.push(lost(entry, segment, *slot, block));
             }
         }
     }
     all
 }
 
-fn lost(entry: &TableEntry, segment: &Segment, column: usize, block: usize) -> LostRows {
-    let start = block * BLOCK_LEN;
+fn lost(entry: &TableEntry, segment: &Segment, slot: usize, block: usize) -> LostRows {
+    let (start, column) = (block * BLOCK_LEN, segment.slot_column(slot));
     LostRows {
         table: entry.spec.name.clone(),
         column: Some(entry.spec.columns[column].name.clone()),

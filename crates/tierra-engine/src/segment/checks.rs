@@ -2,7 +2,7 @@
 //!
 //! A block is compared with its checksum before its first read, again after damage was found anywhere
 //! ([`crate::storage::verified`]), and after every read on request ([`VerifyReads`]). A damaged block is repaired from another
-//! copy, if there is one.
+//! copy, or made again of a replica in another encoding, if there is one.
 //!
 //! Invariant: a block is marked as verified only after it was, and no block of a placeholder ever is.
 
@@ -11,7 +11,6 @@ use tierra_column::{Chunk, FormatError};
 
 use super::Segment;
 use crate::error::ScanError;
-use crate::integrity::repair;
 use crate::spec::TableSpec;
 use crate::storage::read_checks::VerifyReads;
 use crate::storage::revalidation::needs_revalidation;
@@ -127,8 +126,8 @@ impl Segment {
         }
     }
 
-    /// Checks a block even if that was done before. A damaged one is repaired from another copy, if there is one. Returns whether
-    /// it was right before.
+    /// Checks a block even if that was done before. A damaged one is repaired from another copy or replica, if there is one.
+    /// Returns whether it was right before.
     pub(crate) fn verify_again(
         &self,
         spec: &TableSpec,
@@ -141,9 +140,7 @@ impl Segment {
             return Ok(true);
         };
         // Near copies were right when made, and nothing writes there.
-        if let Some((extent, read, place)) = self.far(column)
-            && repair::block(extent, read, place.start, chunk, block)
-        {
+        if self.repair_block(column, block) {
             return Ok(false);
         }
         Err(self.damaged(spec, column, block * BLOCK_LEN, source))
@@ -151,14 +148,13 @@ impl Segment {
 
     /// Restores a block if it was lost.
     fn restore_lost(&self, spec: &TableSpec, column: usize, block: usize) -> Result<(), ScanError> {
-        let Some((extent, read, place)) = self.far(column) else {
+        let Some((_, read, place)) = self.far(column) else {
             return Ok(());
         };
-        let chunk = self.chunk(column);
-        let range = chunk.block_range(block);
+        let range = self.chunk(column).block_range(block);
         let range = place.start + range.start..place.start + range.end;
-        if read.is_lost(&range) && !repair::block(extent, read, place.start, chunk, block) {
-            let why = "its page was lost, and no other copy has it".to_owned();
+        if read.is_lost(&range) && !self.repair_block(column, block) {
+            let why = "its page was lost, and no other copy or replica has it".to_owned();
             let what = "a block";
             let source = FormatError::Corrupt { what, why };
             return Err(self.damaged(spec, column, block * BLOCK_LEN, source));

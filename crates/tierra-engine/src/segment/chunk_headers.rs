@@ -2,15 +2,15 @@
 //!
 //! Copied when the segment is opened, and verified by the checksums in the copies. From then on no header is read in far memory:
 //! finding a block costs no far miss, a damaged header misleads no query, and a header that is damaged or lost, even in all
-//! copies, is repaired from here. They take 128 bytes per chunk, 32 per block, and
-//! 1,024 for the sketch of a chunk's distinct values; no budget limits them.
+//! copies, is repaired from here. They take 128 bytes per chunk, 32 per block, 4 per block of a chunk with replicas in several
+//! encodings, and 1,024 for the sketch of a chunk's distinct values; no budget limits them.
 //!
 //! Invariant: the headers are those that were written, as long as the segment's chunks are open.
 
 use arrow::buffer::MutableBuffer;
 use tierra_column::Chunk;
 
-/// Of all columns, one after the other. Chunks with the same number of rows get the same room, in whole lines; behind the header of one
+/// Of all slots, one after the other. Chunks with the same number of rows get the same room, in whole lines; behind the header of one
 /// without a sketch follow bytes of its blocks.
 pub(crate) struct ChunkHeaders {
     /// Aligned to a line, so that no entry of a directory straddles one.
@@ -21,19 +21,21 @@ pub(crate) struct ChunkHeaders {
 impl ChunkHeaders {
     /// Copies the headers of these chunks, which have this many rows. A chunk too short for a header is padded with zeros, so
     /// that opening it fails.
-    pub(crate) fn read<'a>(rows: usize, chunks: impl ExactSizeIterator<Item = &'a [u8]>) -> Self {
-        let bytes_each = Chunk::header_bytes_max(rows);
-        let mut bytes = MutableBuffer::with_capacity(bytes_each * chunks.len());
-        for (column, chunk) in chunks.enumerate() {
+    pub(crate) fn read<'a>(rows: usize, chunks: impl Iterator<Item = &'a [u8]> + Clone) -> Self {
+        let all = chunks.clone();
+        let longest = all.map(|chunk| Chunk::header_bytes_at(chunk, rows)).max();
+        let bytes_each = longest.unwrap_or(0);
+        let mut bytes = MutableBuffer::with_capacity(0);
+        for (slot, chunk) in chunks.enumerate() {
             bytes.extend_from_slice(&chunk[..chunk.len().min(bytes_each)]);
-            bytes.resize(bytes_each * (column + 1), 0);
+            bytes.resize(bytes_each * (slot + 1), 0);
         }
         Self { bytes, bytes_each }
     }
 
-    /// The header of a column's chunk.
-    pub(crate) fn of(&self, column: usize) -> &[u8] {
-        &self.bytes[column * self.bytes_each..][..self.bytes_each]
+    /// The header of a slot's chunk.
+    pub(crate) fn of(&self, slot: usize) -> &[u8] {
+        &self.bytes[slot * self.bytes_each..][..self.bytes_each]
     }
 
     /// Their size.
@@ -51,6 +53,7 @@ mod tests {
         let long = vec![7; 5000];
         let short = vec![9; 130];
         let chunk_headers = ChunkHeaders::read(2000, [&long[..], &short, &long].into_iter());
+        // What no chunk is looks as if it had logical checksums.
         let bytes_each = Chunk::header_bytes_max(2000);
         assert_eq!(chunk_headers.len_bytes() as usize, 3 * bytes_each);
         for (column, chunk) in [&long, &short, &long].into_iter().enumerate() {

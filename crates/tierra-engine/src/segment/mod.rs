@@ -7,7 +7,9 @@ pub(crate) mod chunk_headers;
 pub(crate) mod framed;
 pub(crate) mod frames_ahead;
 pub(crate) mod methods;
+mod rebuild;
 mod segments;
+mod slots;
 
 pub(crate) use self::segments::Segments;
 
@@ -28,8 +30,9 @@ use crate::error::{DamageError, ScanError, StorageError, UnavailableError};
 use crate::integrity::checked_copy::checked_copy;
 use crate::integrity::placeholder::{self, PlaceholderReason, Placeholders};
 use crate::integrity::repair;
-use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry};
+use crate::manifest::{ChunkPlace, ExtentId, ReplicaNumber, SegmentEntry};
 use crate::segment::chunk_headers::ChunkHeaders;
+use crate::segment::slots::Slots;
 use crate::spec::TableSpec;
 use crate::storage::extent::{ExtentCopy, OwnedExtent};
 use crate::storage::verified::{DamageFound, VerifiedBits};
@@ -60,13 +63,13 @@ impl ChunkBytes {
     }
 }
 
-/// The bytes of a segment's chunks, by column.
+/// The bytes of a segment's chunks, by slot.
 struct ChunkParts {
     bytes: Vec<ChunkBytes>,
     chunk_headers: Arc<ChunkHeaders>,
 }
 
-/// The open chunks of a segment, by column.
+/// The open chunks of a segment, by slot: those that are read, by column, and other replicas behind them.
 struct OpenChunks<'a>(Vec<Chunk<'a>>);
 
 self_cell!(
@@ -80,6 +83,7 @@ self_cell!(
 /// Sealed rows of a table.
 pub struct Segment {
     entry: Arc<SegmentEntry>,
+    slots: Arc<Slots>,
     chunks: ChunkCell,
     speeds: Vec<Speed>,
     /// Reads of each column's chunk, in any tier.
@@ -93,7 +97,7 @@ pub struct Segment {
 impl Segment {
     /// Opens the chunks of a segment that another process wrote, in place. Extents that are `None` lie in missing tiers;
     /// `missing` has the reason. Their chunks, chunks whose headers are damaged in all copies, and chunks with codes of
-    /// `withheld` columns become placeholders.
+    /// `withheld` columns become placeholders, unless the column has another replica.
     pub(crate) fn open(
         entry: Arc<SegmentEntry>,
         extents: Vec<Option<Arc<OwnedExtent>>>,
@@ -102,46 +106,79 @@ impl Segment {
         withheld: &BTreeMap<usize, UnavailableError>,
     ) -> Result<Arc<Self>, DamageError> {
         let is_gone = |place: &ChunkPlace| extents[place.extent as usize].is_none();
-        let places = entry.chunks.iter().enumerate();
-        let gone = places.filter_map(|(column, place)| {
+        let is_withheld = |column: usize, place: &ChunkPlace| {
+            place.encoding.uses_dictionary() && withheld.contains_key(&column)
+        };
+        let readable = entry.all_replicas();
+        let readable = readable
+            .filter(|(replica, place)| !is_gone(place) && !is_withheld(replica.column, place));
+        let mut readable: Vec<ReplicaNumber> = readable.map(|(replica, _)| replica).collect();
+        let mut placeholders = Placeholders::new();
+        for (column, place) in entry.chunks.iter().enumerate() {
             let why = match is_gone(place) {
                 true => missing,
-                false => withheld
-                    .get(&column)
-                    .filter(|_| place.encoding.uses_dictionary()),
+                false => withheld.get(&column),
             };
-            Some((column, PlaceholderReason::Withheld(why?.clone())))
-        });
-        let gone: Placeholders = gone.collect();
-        let open = |placeholders: Placeholders| {
-            let verified = verified_bits(&entry, extents.iter().flatten(), false);
-            Self::with_verified(entry.clone(), extents.clone(), spec, verified, placeholders)
-        };
-        let error = match open(gone.clone()) {
-            Err(error) => error,
-            opened => return opened,
-        };
-        let mut placeholders = gone;
-        for (column, place) in entry.chunks.iter().enumerate() {
-            let Some(extent) = &extents[place.extent as usize] else {
-                continue;
-            };
-            repair_header(&entry, column, extent, spec);
-            let bytes = &extent.first()[range_of(place)];
-            let opened = open_bytes(bytes, bytes, spec, column, &entry);
-            // A chunk of another format is whole, but only another build can read it.
-            if let Err(DamageError::Chunk { source, .. }) = opened
-                && !matches!(
-                    source,
-                    FormatError::Version { .. } | FormatError::Unknown { .. }
-                )
+            if let Some(why) = why
+                && !has_column(&readable, column)
             {
-                let name = &spec.columns[column].name;
-                tracing::error!(table = spec.name, column = name, %error, "a chunk is lost: all else can be read");
-                placeholders.insert(column, PlaceholderReason::Damaged(source));
+                placeholders.insert(column, PlaceholderReason::Withheld(why.clone()));
             }
         }
-        open(placeholders)
+        let open = |readable: &[ReplicaNumber], placeholders: &Placeholders| {
+            let verified = verified_bits(&entry, extents.iter().flatten(), false);
+            let slots = Slots::new(&entry, readable);
+            let (entry, extents) = (entry.clone(), extents.clone());
+            Self::with_verified(entry, slots, extents, spec, verified, placeholders.clone())
+        };
+        let opened = match open(&readable, &placeholders) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let damaged = damaged_headers(&entry, &extents, spec, &readable);
+                readable.retain(|replica| !damaged.iter().any(|(other, _)| other == replica));
+                for (replica, source) in damaged {
+                    let (column, table) = (replica.column, &spec.name);
+                    let name = &spec.columns[column].name;
+                    if has_column(&readable, column) {
+                        tracing::error!(table, column = name, %error, "a replica of a chunk is lost: another one is read");
+                        continue;
+                    }
+                    tracing::error!(table, column = name, %error, "a chunk is lost: all else can be read");
+                    let reason = PlaceholderReason::Damaged(source);
+                    placeholders.entry(column).or_insert(reason);
+                }
+                open(&readable, &placeholders)?
+            }
+        };
+        let strange = opened.other_values(spec);
+        if strange.is_empty() {
+            return Ok(opened);
+        }
+        readable.retain(|replica| !strange.contains(replica));
+        open(&readable, &placeholders)
+    }
+
+    /// Replicas that have other values than the one that is read, by their logical checksums: one of the two was never right.
+    fn other_values(&self, spec: &TableSpec) -> Vec<ReplicaNumber> {
+        let others = self.slots.columns()..self.slots.len();
+        let is_other = |slot: &usize| {
+            let column = self.slots.replica(*slot).column;
+            let checksums = |slot: usize| self.slot_chunk(slot).value_checksums();
+            let (read, other) = (checksums(column), checksums(*slot));
+            read.is_some() && other.is_some() && read != other
+        };
+        let strange = others.filter(is_other).map(|slot| {
+            let replica = self.slots.replica(slot);
+            let column = &spec.columns[replica.column].name;
+            tracing::error!(
+                table = spec.name,
+                column,
+                segment = self.id(),
+                "two replicas of a chunk have different values: one is not used any more"
+            );
+            replica
+        });
+        strange.collect()
     }
 
     /// The same segment with near copies of all chunks that may have one, as far as there is room; columns that request one come
@@ -190,9 +227,9 @@ impl Segment {
         spec: &TableSpec,
         copies: impl IntoIterator<Item = (usize, Option<Arc<NearCopy>>)>,
     ) -> Result<Arc<Self>, DamageError> {
-        let mut bytes = self.bytes_in(&self.entry, &self.extents, &[]);
+        let mut bytes = self.bytes_in(&self.entry, &self.extents, |_| false);
         for (column, copy) in copies {
-            let stored = far_bytes(&self.entry, &self.extents, column);
+            let stored = far_bytes(&self.entry, &self.extents, self.slots.replica(column));
             if let Some(other) = copy.map(ChunkBytes::Near).or(stored) {
                 bytes[column] = other;
             }
@@ -214,10 +251,29 @@ impl Segment {
     ) -> Result<Arc<Self>, DamageError> {
         let verified = verified_bits(&entry, &extents, true);
         let extents = extents.into_iter().map(Some).collect();
-        Self::with_verified(entry, extents, spec, verified, Placeholders::new())
+        let all: Vec<ReplicaNumber> = entry.all_replicas().map(|(replica, _)| replica).collect();
+        let slots = Slots::new(&entry, &all);
+        Self::with_verified(entry, slots, extents, spec, verified, Placeholders::new())
     }
 
-    /// The same rows with the chunks of `columns` rewritten and not near; other near copies stay.
+    /// The same rows with other replicas of some chunks. Near copies of replicas that are still read stay.
+    pub(crate) fn with_replicas(
+        &self,
+        entry: Arc<SegmentEntry>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+    ) -> Result<Arc<Self>, DamageError> {
+        let opened = Self::open(entry, extents, spec, None, &BTreeMap::new())?;
+        let is_same = |column: &usize| opened.place(*column) == self.place(*column);
+        let columns = 0..self.slots.columns();
+        let copies = columns.filter(is_same).filter_map(|column| {
+            let copy = self.near(column)?;
+            Some((column, Some(copy.clone())))
+        });
+        opened.with_near(spec, copies)
+    }
+
+    /// The same rows with the first replicas of `columns` rewritten and not near; other near copies stay.
     pub(crate) fn rewritten(
         &self,
         entry: Arc<SegmentEntry>,
@@ -227,15 +283,20 @@ impl Segment {
     ) -> Result<Arc<Self>, DamageError> {
         let verified = self.verified.clone();
         let began = verified.begin();
-        for column in columns {
+        let is_anew =
+            |replica: ReplicaNumber| replica.number == 0 && columns.contains(&replica.column);
+        for column in columns
+            .iter()
+            .filter(|column| is_anew(self.slots.replica(**column)))
+        {
             (0..self.blocks()).for_each(|block| verified.insert(block, *column, began));
         }
-        let bytes = self.bytes_in(&entry, &extents, columns);
-        let chunk_headers = bytes.iter().enumerate();
+        let bytes = self.bytes_in(&entry, &extents, is_anew);
+        let chunk_headers = bytes.iter().zip(self.slots.iter()).enumerate();
         let chunk_headers: Vec<&[u8]> = chunk_headers
-            .map(|(column, bytes)| match columns.contains(&column) {
+            .map(|(slot, (bytes, replica))| match is_anew(replica) {
                 true => bytes.bytes(),
-                false => self.chunk_headers().of(column),
+                false => self.chunk_headers().of(slot),
             })
             .collect();
         let chunk_headers = Arc::new(ChunkHeaders::read(self.rows(), chunk_headers.into_iter()));
@@ -253,25 +314,25 @@ impl Segment {
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
         let parts = ChunkParts {
-            bytes: self.bytes_in(&self.entry, &extents, &[]),
+            bytes: self.bytes_in(&self.entry, &extents, |_| false),
             chunk_headers: self.chunk_headers().clone(),
         };
         let (entry, verified) = (self.entry.clone(), self.verified.clone());
         self.of_same_rows(entry, parts, extents, spec, verified)
     }
 
-    /// The bytes of each chunk: unchanged if it is near or a placeholder, otherwise in these extents. Columns written `anew` are
+    /// The bytes of each chunk: unchanged if it is near or a placeholder, otherwise in these extents. Replicas written `anew` are
     /// always read in these extents.
     fn bytes_in(
         &self,
         entry: &SegmentEntry,
         extents: &[Option<Arc<OwnedExtent>>],
-        anew: &[usize],
+        is_anew: impl Fn(ReplicaNumber) -> bool,
     ) -> Vec<ChunkBytes> {
-        let now = self.chunks.borrow_owner().bytes.iter().enumerate();
-        let bytes = now.map(|(column, now)| {
-            let moves = matches!(now, ChunkBytes::Far(..)) || anew.contains(&column);
-            let stored = moves.then(|| far_bytes(entry, extents, column)).flatten();
+        let now = self.chunks.borrow_owner().bytes.iter();
+        let bytes = now.zip(self.slots.iter()).map(|(now, replica)| {
+            let moves = matches!(now, ChunkBytes::Far(..)) || is_anew(replica);
+            let stored = moves.then(|| far_bytes(entry, extents, replica)).flatten();
             stored.unwrap_or_else(|| now.clone())
         });
         bytes.collect()
@@ -287,27 +348,38 @@ impl Segment {
         verified: VerifiedBits,
     ) -> Result<Arc<Self>, DamageError> {
         let (uses, placeholders) = (self.uses.clone(), self.placeholders.clone());
-        Self::of_parts(entry, parts, extents, spec, uses, verified, placeholders)
+        let slots = self.slots.clone();
+        Self::of_parts(
+            entry,
+            slots,
+            parts,
+            extents,
+            spec,
+            uses,
+            verified,
+            placeholders,
+        )
     }
 
     /// A segment whose chunks are all read in place.
     fn with_verified(
         entry: Arc<SegmentEntry>,
+        slots: Slots,
         extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
         verified: VerifiedBits,
         placeholders: Placeholders,
     ) -> Result<Arc<Self>, DamageError> {
         let (columns, rows) = (0..entry.chunks.len(), entry.rows as usize);
-        let uses = columns.clone().map(|_| Uses::default()).collect();
+        let uses = columns.map(|_| Uses::default()).collect();
         let placeholder = (!placeholders.is_empty()).then(|| placeholder::chunk(rows));
-        let bytes = columns.map(|column| {
+        let bytes = slots.iter().map(|replica| {
             let placeholder = placeholder
                 .as_ref()
-                .filter(|_| placeholders.contains_key(&column));
+                .filter(|_| placeholders.contains_key(&replica.column));
             let placeholder =
                 placeholder.map(|placeholder| ChunkBytes::Placeholder(placeholder.clone()));
-            let bytes = placeholder.or_else(|| far_bytes(&entry, &extents, column));
+            let bytes = placeholder.or_else(|| far_bytes(&entry, &extents, replica));
             bytes.expect("what is stored nowhere has a placeholder")
         });
         let bytes: Vec<ChunkBytes> = bytes.collect();
@@ -321,6 +393,7 @@ impl Segment {
         };
         Self::of_parts(
             entry,
+            slots.into(),
             parts,
             extents,
             spec,
@@ -330,8 +403,11 @@ impl Segment {
         )
     }
 
+    // All of these make it up.
+    #[allow(clippy::too_many_arguments)]
     fn of_parts(
         entry: Arc<SegmentEntry>,
+        slots: Arc<Slots>,
         parts: ChunkParts,
         extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
@@ -339,26 +415,27 @@ impl Segment {
         verified: VerifiedBits,
         placeholders: Arc<Placeholders>,
     ) -> Result<Arc<Self>, DamageError> {
-        let speeds = parts.bytes.iter().map(ChunkBytes::speed).collect();
+        let read = &parts.bytes[..slots.columns()];
+        let speeds = read.iter().map(ChunkBytes::speed).collect();
         let chunks = ChunkCell::try_new(
             parts,
             |ChunkParts {
                  bytes,
                  chunk_headers,
              }| {
-                let columns = bytes.iter().enumerate();
-                let opened = columns.map(|(column, bytes)| {
-                    let (head, bytes) = (chunk_headers.of(column), bytes.bytes());
-                    match placeholders.contains_key(&column) {
+                let by_slot = bytes.iter().zip(slots.iter()).enumerate();
+                let opened = by_slot.map(|(slot, (bytes, replica))| {
+                    let (head, bytes) = (chunk_headers.of(slot), bytes.bytes());
+                    match placeholders.contains_key(&replica.column) {
                         true => open_as(
                             head,
                             bytes,
                             placeholder::PLACEHOLDER_TYPE,
                             spec,
-                            column,
+                            replica.column,
                             &entry,
                         ),
-                        false => open_bytes(head, bytes, spec, column, &entry),
+                        false => open_bytes(head, bytes, spec, replica, &entry),
                     }
                 });
                 opened.collect::<Result<_, _>>().map(OpenChunks)
@@ -366,6 +443,7 @@ impl Segment {
         );
         Ok(Arc::new(Self {
             entry,
+            slots,
             chunks: chunks?,
             speeds,
             uses,
@@ -425,9 +503,15 @@ impl Segment {
         }
     }
 
-    /// Bytes of a column's chunk in the pool.
+    /// Whether a replica of a column holds codes of its dictionary and is not the one that is read.
+    pub(crate) fn hides_codes(&self, column: usize) -> bool {
+        self.entry.chunks[column].encoding.uses_dictionary()
+            && self.slots.replica(column).number != 0
+    }
+
+    /// Bytes of a column's chunk in the pool, in the replica that is read.
     pub fn stored_bytes(&self, column: usize) -> u64 {
-        self.entry.chunks[column].len_bytes
+        self.entry.replica(self.slots.replica(column)).len_bytes
     }
 
     /// The tier from which a column's chunk is read.
@@ -444,7 +528,12 @@ impl Segment {
     /// The chunks of all columns.
     #[inline]
     pub(crate) fn chunks(&self) -> &[Chunk<'_>] {
-        &self.chunks.borrow_dependent().0
+        &self.chunks.borrow_dependent().0[..self.slots.columns()]
+    }
+
+    /// The chunk in a slot.
+    fn slot_chunk(&self, slot: usize) -> &Chunk<'_> {
+        &self.chunks.borrow_dependent().0[slot]
     }
 
     /// Its near memory besides copies of chunks.
@@ -467,23 +556,25 @@ impl Segment {
 
     /// A column's chunk in the first stored copy; empty for a placeholder.
     pub(crate) fn stored(&self, column: usize) -> &[u8] {
-        let place = &self.entry.chunks[column];
+        let place = self.entry.replica(self.slots.replica(column));
         let extent = self.extents[place.extent as usize].as_ref();
         extent.map_or(&[], |extent| &extent.first()[range_of(place)])
     }
 
     /// The stored place of a column's chunk. It identifies the content, because stored chunks are never overwritten.
     pub(crate) fn place(&self, column: usize) -> (ExtentId, u64) {
-        let ChunkPlace { extent, offset, .. } = self.entry.chunks[column];
+        let replica = self.slots.replica(column);
+        let ChunkPlace { extent, offset, .. } = *self.entry.replica(replica);
         (self.entry.extents[extent as usize], offset)
     }
 
-    /// The extent and far copy from which a column is read, and the chunk's range in it; `None` if the chunk is read near.
-    fn far(&self, column: usize) -> Option<(&Arc<OwnedExtent>, &Arc<ExtentCopy>, &Range<usize>)> {
-        match &self.chunks.borrow_owner().bytes[column] {
+    /// The extent and far copy from which a column, or another slot, is read, and the chunk's range in it; `None` if the chunk is
+    /// read near.
+    fn far(&self, slot: usize) -> Option<(&Arc<OwnedExtent>, &Arc<ExtentCopy>, &Range<usize>)> {
+        match &self.chunks.borrow_owner().bytes[slot] {
             ChunkBytes::Near(..) | ChunkBytes::Placeholder(_) => None,
             ChunkBytes::Far(read, place) => {
-                let extent = self.entry.chunks[column].extent as usize;
+                let extent = self.entry.replica(self.slots.replica(slot)).extent as usize;
                 Some((self.extents[extent].as_ref()?, read, place))
             }
         }
@@ -505,24 +596,43 @@ impl std::fmt::Debug for Segment {
     }
 }
 
-/// Repairs the header of a chunk from another copy, if it cannot be opened.
-fn repair_header(entry: &SegmentEntry, column: usize, extent: &OwnedExtent, spec: &TableSpec) {
-    let open = |bytes| open_bytes(bytes, bytes, spec, column, entry);
-    repair::header(
-        extent,
-        extent.first(),
-        range_of(&entry.chunks[column]),
-        open,
-    );
+/// Whether there is a replica of a column.
+fn has_column(readable: &[ReplicaNumber], column: usize) -> bool {
+    readable.iter().any(|replica| replica.column == column)
 }
 
-/// A column's chunk where it is stored; `None` if that is in missing tiers.
+/// Repairs the headers of chunks that cannot be opened, from other copies; those that cannot be repaired, and why.
+fn damaged_headers(
+    entry: &SegmentEntry,
+    extents: &[Option<Arc<OwnedExtent>>],
+    spec: &TableSpec,
+    readable: &[ReplicaNumber],
+) -> Vec<(ReplicaNumber, FormatError)> {
+    let damaged = readable.iter().filter_map(|replica| {
+        let place = entry.replica(*replica);
+        let extent = extents[place.extent as usize].as_ref()?;
+        let open = |bytes| open_bytes(bytes, bytes, spec, *replica, entry);
+        repair::header(extent, extent.first(), range_of(place), open);
+        match open(&extent.first()[range_of(place)]) {
+            // A chunk of another format is whole, but only another build can read it.
+            Err(DamageError::Chunk {
+                source: FormatError::Version { .. } | FormatError::Unknown { .. },
+                ..
+            }) => None,
+            Err(DamageError::Chunk { source, .. }) => Some((*replica, source)),
+            _ => None,
+        }
+    });
+    damaged.collect()
+}
+
+/// A chunk where it is stored; `None` if that is in missing tiers.
 fn far_bytes(
     entry: &SegmentEntry,
     extents: &[Option<Arc<OwnedExtent>>],
-    column: usize,
+    replica: ReplicaNumber,
 ) -> Option<ChunkBytes> {
-    let place = &entry.chunks[column];
+    let place = entry.replica(replica);
     let extent = extents[place.extent as usize].as_ref()?;
     Some(ChunkBytes::Far(extent.first().clone(), range_of(place)))
 }
@@ -537,11 +647,12 @@ fn open_bytes<'a>(
     head: &'a [u8],
     bytes: &'a [u8],
     spec: &TableSpec,
-    column: usize,
+    replica: ReplicaNumber,
     entry: &SegmentEntry,
 ) -> Result<Chunk<'a>, DamageError> {
+    let column = replica.column;
     let chunk = open_as(head, bytes, spec.columns[column].ty, spec, column, entry)?;
-    let written_as = entry.chunks[column].encoding;
+    let written_as = entry.replica(replica).encoding;
     if chunk.encoding() != written_as {
         let why = format!("it has encoding {}, not {written_as}", chunk.encoding());
         return Err(DamageError::Chunk {

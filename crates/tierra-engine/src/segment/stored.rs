@@ -5,10 +5,11 @@
 use std::ops::Range;
 
 use tierra_column::bits::BLOCK_LEN;
+use tierra_column::{Chunk, LogicalType};
 
 use super::{Segment, range_of};
 use crate::integrity::repair;
-use crate::manifest::ExtentId;
+use crate::manifest::{ExtentId, ReplicaNumber};
 use crate::storage::extent::OwnedExtent;
 
 impl Segment {
@@ -20,24 +21,54 @@ impl Segment {
     ) -> Option<(Vec<usize>, Range<usize>)> {
         let number = self.entry.extents.iter().position(|id| *id == extent)?;
         let (mut columns, mut rows) = (Vec::new(), self.rows()..0);
-        for (column, place) in self.entry.chunks.iter().enumerate() {
-            let chunk = range_of(place);
-            let is_met = chunk.start < range.end && range.start < chunk.end;
-            if place.extent as usize != number || !is_met {
+        for replica in self.entry.replicas_in(number) {
+            let chunk = range_of(self.entry.replica(replica));
+            if chunk.start >= range.end || range.start >= chunk.end {
                 continue;
             }
-            columns.push(column);
+            columns.push(replica.column);
             let met = range.start.max(chunk.start) - chunk.start..range.end - chunk.start;
-            let met = self.rows_of(column, &met);
+            let met = self.rows_of(replica, &met);
             rows = rows.start.min(met.start)..rows.end.max(met.end);
         }
+        columns.dedup();
         (!columns.is_empty() && !rows.is_empty()).then_some((columns, rows))
     }
 
+    /// The slot of a replica that is open.
+    fn open_slot(&self, replica: ReplicaNumber) -> Option<usize> {
+        let slot = self.slots.of(replica);
+        slot.filter(|_| !self.is_placeholder(replica.column))
+    }
+
+    /// Whether a replica can be read.
+    pub(crate) fn is_open(&self, replica: ReplicaNumber) -> bool {
+        self.open_slot(replica).is_some()
+    }
+
+    /// The slots of the open replicas that lie in one of its extents, and of those that have a placeholder.
+    pub(crate) fn slots_in(&self, extent: ExtentId) -> Vec<usize> {
+        let Some(number) = self.entry.extents.iter().position(|id| *id == extent) else {
+            return Vec::new();
+        };
+        let replicas = self.entry.replicas_in(number);
+        replicas
+            .filter_map(|replica| self.slots.of(replica))
+            .collect()
+    }
+
+    /// The column of a slot.
+    pub(crate) fn slot_column(&self, slot: usize) -> usize {
+        self.slots.replica(slot).column
+    }
+
     /// Rows of the blocks with a byte in a range of a chunk; all rows if the header is affected.
-    fn rows_of(&self, column: usize, range: &Range<usize>) -> Range<usize> {
-        let chunk = self.chunk(column);
-        if range.start < chunk.header_bytes() || self.is_placeholder(column) {
+    fn rows_of(&self, replica: ReplicaNumber, range: &Range<usize>) -> Range<usize> {
+        let Some(slot) = self.open_slot(replica) else {
+            return 0..self.rows();
+        };
+        let chunk = self.slot_chunk(slot);
+        if range.start < chunk.header_bytes() {
             return 0..self.rows();
         }
         let is_met = |block: &usize| {
@@ -53,29 +84,29 @@ impl Segment {
     /// Whether everything in one of its extents matches its checksums, and padding is zero.
     pub(crate) fn matches_in(&self, extent: &OwnedExtent) -> bool {
         let number = self.entry.extents.iter().position(|id| *id == extent.id());
-        let lies_there =
-            |column: &usize| Some(self.entry.chunks[*column].extent as usize) == number;
-        let columns = Vec::from_iter((0..self.entry.chunks.len()).filter(lies_there));
-        let mut blocks =
-            (0..self.blocks()).flat_map(|block| columns.iter().map(move |column| (block, *column)));
-        let is_valid = |(block, column): (usize, usize)| {
-            !self.is_placeholder(column) && self.chunk(column).verify_block(block).is_ok()
+        let replicas = number.map(|number| self.entry.replicas_in(number));
+        let mut replicas = replicas.into_iter().flatten();
+        let is_valid = |replica: ReplicaNumber| {
+            let slot = self.open_slot(replica);
+            let matches = |slot, block| self.slot_chunk(slot).verify_block(block).is_ok();
+            slot.is_some_and(|slot| (0..self.blocks()).all(|block| matches(slot, block)))
         };
         let bytes = extent.first();
         let is_zero = |range: &Range<usize>| bytes[range.clone()].iter().all(|byte| *byte == 0);
-        blocks.all(is_valid) && self.padding(&columns, extent).iter().all(is_zero)
+        replicas.all(is_valid) && self.padding(extent).iter().all(is_zero)
     }
 
-    /// The ranges of the extent that no chunk of `columns`, which are all columns in it, reads.
-    pub(crate) fn padding(&self, columns: &[usize], extent: &OwnedExtent) -> Vec<Range<usize>> {
-        let used = columns.iter().flat_map(|column| {
-            let place = &self.entry.chunks[*column];
+    /// The ranges of one of its extents that no chunk in it reads.
+    pub(crate) fn padding(&self, extent: &OwnedExtent) -> Vec<Range<usize>> {
+        let number = self.entry.extents.iter().position(|id| *id == extent.id());
+        let replicas = number.map(|number| self.entry.replicas_in(number));
+        let used = replicas.into_iter().flatten().flat_map(|replica| {
+            let place = self.entry.replica(replica);
             let start = place.offset as usize;
+            let slot = self.open_slot(replica);
             // It is unknown which of its bytes are used.
-            let all = self
-                .is_placeholder(*column)
-                .then_some(0..place.len_bytes as usize);
-            let used = (!self.is_placeholder(*column)).then(|| self.chunk(*column).used());
+            let all = slot.is_none().then_some(0..place.len_bytes as usize);
+            let used = slot.map(|slot| self.slot_chunk(slot).used());
             let used = all.into_iter().chain(used.into_iter().flatten());
             used.map(move |range| start + range.start..start + range.end)
         });
@@ -94,42 +125,60 @@ impl Segment {
     }
 
     /// Whether any copy of the chunk's extent has the block.
-    pub(crate) fn is_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
-        let range = self.stored_range(column, block);
-        let mut copies = extent
-            .copies()
-            .iter()
-            .filter(|_| !self.is_placeholder(column));
+    pub(crate) fn is_stored(&self, slot: usize, block: usize, extent: &OwnedExtent) -> bool {
+        let range = self.stored_range(slot, block);
+        let is_there = !self.is_placeholder(self.slot_column(slot));
+        let mut copies = extent.copies().iter().filter(|_| is_there);
         copies.any(|copy| {
-            self.chunk(column)
+            self.slot_chunk(slot)
                 .block_matches(block, &copy[range.clone()])
         })
     }
 
-    /// Repairs the block in the extent's first copy, from any copy that has it. Returns whether it is right then.
-    pub(crate) fn repair_stored(&self, column: usize, block: usize, extent: &OwnedExtent) -> bool {
-        if self.is_placeholder(column) {
-            return false;
-        }
-        let range = self.stored_range(column, block);
-        repair::stored(extent, range, |bytes| {
-            self.chunk(column).block_matches(block, bytes)
-        })
-    }
-
     /// Repairs the header of a chunk in the extent's first copy, from the one in near memory.
-    pub(crate) fn repair_header(&self, column: usize, extent: &OwnedExtent) {
-        if self.is_placeholder(column) {
+    pub(crate) fn repair_header(&self, slot: usize, extent: &OwnedExtent) {
+        if self.is_placeholder(self.slot_column(slot)) {
             return;
         }
-        let start = self.entry.chunks[column].offset as usize;
-        repair::near(extent, start, self.chunk_headers().of(column));
+        let start = self.entry.replica(self.slots.replica(slot)).offset as usize;
+        // Behind a header that is shorter than the room for it lies something else.
+        let header = &self.chunk_headers().of(slot)[..self.slot_chunk(slot).header_bytes()];
+        repair::near(extent, start, header);
     }
 
     /// The block's range in the extent of its chunk.
-    fn stored_range(&self, column: usize, block: usize) -> Range<usize> {
-        let start = self.entry.chunks[column].offset as usize;
-        let range = self.chunk(column).block_range(block);
+    pub(super) fn stored_range(&self, slot: usize, block: usize) -> Range<usize> {
+        let start = self.entry.replica(self.slots.replica(slot)).offset as usize;
+        let range = self.slot_chunk(slot).block_range(block);
         start + range.start..start + range.end
+    }
+
+    /// The bytes of a chunk as they were written: its header from near memory, its blocks, which have to be verified before, from the
+    /// first copy of its extent.
+    pub(crate) fn image(&self, replica: ReplicaNumber) -> Option<Vec<u8>> {
+        let slot = self.open_slot(replica)?;
+        let place = self.entry.replica(replica);
+        let stored = &self.extents[place.extent as usize].as_ref()?.first()[range_of(place)];
+        let chunk = self.slot_chunk(slot);
+        let mut image = vec![0; stored.len()];
+        for used in chunk.used() {
+            image[used.clone()].copy_from_slice(&stored[used]);
+        }
+        let header = 0..chunk.header_bytes();
+        image[header.clone()].copy_from_slice(&self.chunk_headers().of(slot)[header]);
+        Some(image)
+    }
+
+    /// A column's chunk in every copy of each of its replicas, as far as it can be opened.
+    pub(crate) fn every_copy(&self, column: usize, ty: LogicalType) -> Vec<Chunk<'_>> {
+        let slots = std::iter::once(column).chain(self.slots.others(column));
+        let opened = slots.flat_map(|slot| {
+            let place = self.entry.replica(self.slots.replica(slot));
+            let extent = self.extents[place.extent as usize].iter();
+            let copies = extent.flat_map(|extent| extent.copies());
+            let head = self.chunk_headers().of(slot);
+            copies.filter_map(move |copy| Chunk::with_header(head, &copy[range_of(place)], ty).ok())
+        });
+        opened.collect()
     }
 }

@@ -9,6 +9,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::SystemTime;
 
+use tierra_column::Dictionary;
+
 use crate::manifest::ExtentId;
 use crate::spec::replicas::TierId;
 use crate::storage::extent::{ExtentCopy, OwnedExtent};
@@ -129,8 +131,8 @@ pub(crate) struct FaultLog {
     /// Number of faults found, which invalidates earlier verifications.
     pub(crate) damage: DamageFound,
     entries: Mutex<Entries>,
-    /// Finds the rows that an extent holds.
-    naming: OnceLock<Weak<dyn Naming>>,
+    /// What the tables know of stored bytes.
+    tables: OnceLock<Weak<dyn TableLookup>>,
 }
 
 /// The content of a range of an extent.
@@ -142,8 +144,8 @@ pub(crate) struct RangeContent {
     pub(crate) rows: Option<Range<u64>>,
 }
 
-/// Finds the rows that lie in an extent.
-pub(crate) trait Naming: Send + Sync {
+/// Asks tables what they know of stored bytes.
+pub(crate) trait TableLookup: Send + Sync {
     /// What the table of this id holds in a range of an extent; without an id, any table that has rows there.
     fn held(
         &self,
@@ -151,14 +153,17 @@ pub(crate) trait Naming: Send + Sync {
         extent: ExtentId,
         range: &Range<usize>,
     ) -> Option<RangeContent>;
+
+    /// The current dictionary of a column of the table of this id.
+    fn dictionary(&self, table: u64, column: usize) -> Option<Arc<Dictionary>>;
 }
 
 impl FaultLog {
     /// From now on faults are reported with names; faults found while the tables were opened get theirs.
-    pub(crate) fn know<N: Naming + 'static>(&self, naming: &Arc<N>) {
+    pub(crate) fn know<T: TableLookup + 'static>(&self, tables: &Arc<T>) {
         // Once: a database has one catalog.
-        let weak: Weak<N> = Arc::downgrade(naming);
-        let _ = self.naming.set(weak);
+        let weak: Weak<T> = Arc::downgrade(tables);
+        let _ = self.tables.set(weak);
         for LoggedFault {
             fault,
             extent,
@@ -169,7 +174,7 @@ impl FaultLog {
             let Some(extent) = extent.filter(|_| fault.table.is_none()) else {
                 continue;
             };
-            if let Some(held) = naming.held(None, extent, range) {
+            if let Some(held) = tables.held(None, extent, range) {
                 (fault.table, fault.column) = (held.table, held.column);
                 (fault.segment, fault.rows) = (held.segment, held.rows);
             }
@@ -321,10 +326,15 @@ impl FaultLog {
     }
 
     fn held_by(&self, extent: &OwnedExtent, range: &Range<usize>) -> RangeContent {
-        let naming = self.naming.get().and_then(Weak::upgrade);
+        let tables = self.tables.get().and_then(Weak::upgrade);
         let table = extent.owner().table();
-        let held = naming.and_then(|naming| naming.held(Some(table?), extent.id(), range));
+        let held = tables.and_then(|tables| tables.held(Some(table?), extent.id(), range));
         held.unwrap_or_default()
+    }
+
+    /// The current dictionary of a column, to which the codes of a damaged block may belong.
+    pub(crate) fn dictionary(&self, table: u64, column: usize) -> Option<Arc<Dictionary>> {
+        self.tables.get()?.upgrade()?.dictionary(table, column)
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {

@@ -7,12 +7,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use tierra_column::Encoding;
 use tierra_memory::{ExtentWriter, Finished, Pool, PoolError};
 
 use crate::error::StorageError;
 use crate::manifest::{ExtentId, TierEntry};
 use crate::spec::TableSpec;
-use crate::spec::replicas::{COPIES_MOST, ReplicaPlacement, Replicas, ReplicasError, TierId};
+use crate::spec::replicas::{
+    COPIES_MOST, PlacedReplica, ReplicaPlacement, Replicas, ReplicasError, TierId,
+};
 use crate::storage::access::Access;
 use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::losses::Losses;
@@ -20,6 +23,8 @@ use crate::storage::tier::Tier;
 
 /// The name of a new database's first tier.
 pub(crate) const FIRST_NAME: &str = "far";
+/// Between the name of a tier and that of an encoding; no tier's name has it.
+const ENCODING_AFTER: char = '/';
 /// The name of near memory in lists of tiers.
 pub(crate) const NEAR_NAME: &str = "near";
 
@@ -129,7 +134,17 @@ impl Tiers {
         let mut placement = ReplicaPlacement {
             table: match replicas.table.is_empty() {
                 true => self.open.iter().take(1).map(|tier| tier.id).collect(),
-                false => self.by_names(&replicas.table)?,
+                false => {
+                    let placed = self.by_names(&replicas.table)?;
+                    let named = placed.iter().zip(&replicas.table);
+                    let tier = |((tier, encoding), given): (&(TierId, _), &String)| match encoding {
+                        None => Ok(*tier),
+                        Some(_) => Err(ReplicasError::TableEncoding {
+                            given: given.clone(),
+                        }),
+                    };
+                    named.map(tier).collect::<Result<_, _>>()?
+                }
             },
             columns: BTreeMap::new(),
         };
@@ -144,22 +159,36 @@ impl Tiers {
                     column: column.clone(),
                 });
             }
-            placement.columns.insert(at, self.by_names(names)?);
+            let of_column = PlacedReplica::grouped(self.by_names(names)?);
+            PlacedReplica::check(&of_column, &spec.columns[at])?;
+            placement.columns.insert(at, of_column);
         }
         Ok(placement)
     }
 
-    fn by_names(&self, names: &[String]) -> Result<Vec<TierId>, ReplicasError> {
+    /// The tiers of these names, with the encodings that follow some.
+    fn by_names(&self, names: &[String]) -> Result<Vec<(TierId, Option<Encoding>)>, ReplicasError> {
         if names.len() > COPIES_MOST {
             return Err(ReplicasError::Copies {
                 copies: names.len(),
             });
         }
-        let mut ids = Vec::with_capacity(names.len());
-        for name in names {
-            let tier = name.clone();
-            let open = self.open.iter().find(|tier| *tier.name == **name);
-            let missing = || self.missing.iter().find(|tier| *tier.name == **name);
+        let mut placed = Vec::with_capacity(names.len());
+        for given in names {
+            let (name, encoding) = match given.split_once(ENCODING_AFTER) {
+                None => (given.as_str(), None),
+                Some((name, encoding)) => {
+                    let encoding = encoding.parse::<Encoding>();
+                    let encoding = encoding.map_err(|error| ReplicasError::Encoding {
+                        given: given.clone(),
+                        why: error.to_string(),
+                    })?;
+                    (name, Some(encoding))
+                }
+            };
+            let tier = name.to_owned();
+            let open = self.open.iter().find(|tier| *tier.name == *name);
+            let missing = || self.missing.iter().find(|tier| *tier.name == *name);
             let id = match (open, missing()) {
                 (Some(open), _) => open.id,
                 (None, Some(missing)) => {
@@ -172,12 +201,32 @@ impl Tiers {
                     return Err(ReplicasError::Tier { tier, known });
                 }
             };
-            if ids.contains(&id) {
+            if placed.contains(&(id, encoding)) {
+                let tier = given.clone();
                 return Err(ReplicasError::Twice { tier });
             }
-            ids.push(id);
+            placed.push((id, encoding));
         }
-        Ok(ids)
+        Ok(placed)
+    }
+
+    /// The names from which [`Tiers::settle`] makes this placement.
+    pub(crate) fn names(&self, placement: &ReplicaPlacement, spec: &TableSpec) -> Replicas {
+        let name = |id: &TierId, encoding: Option<Encoding>| match encoding {
+            None => self.name(*id).to_owned(),
+            Some(encoding) => format!("{}{ENCODING_AFTER}{encoding}", self.name(*id)),
+        };
+        let column = |(at, replicas): (&usize, &Vec<PlacedReplica>)| {
+            let names = replicas.iter().flat_map(|replica| {
+                let tiers = replica.tiers.iter();
+                tiers.map(|id| name(id, replica.encoding))
+            });
+            (spec.columns[*at].name.clone(), names.collect())
+        };
+        Replicas {
+            table: placement.table.iter().map(|id| name(id, None)).collect(),
+            columns: placement.columns.iter().map(column).collect(),
+        }
     }
 
     /// Those of these tiers that are present; if none is, the first present tier: storing rows elsewhere is better than rejecting

@@ -8,9 +8,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use tierra_column::Dictionary;
 
 use crate::manifest::ExtentId;
-use crate::storage::faults::{Naming, RangeContent};
+use crate::storage::faults::{RangeContent, TableLookup};
 use crate::table::Table;
 use crate::table::snapshot::Snapshot;
 
@@ -81,7 +82,7 @@ impl Catalog {
     }
 }
 
-impl Naming for Catalog {
+impl TableLookup for Catalog {
     fn held(
         &self,
         table: Option<u64>,
@@ -95,6 +96,11 @@ impl Naming for Catalog {
         let tables = self.tables();
         let mut held = tables.iter().map(|table| held_by(table, extent, range));
         held.find(|held| held.segment.is_some())
+    }
+
+    fn dictionary(&self, table: u64, column: usize) -> Option<Arc<Dictionary>> {
+        let current = self.table_of_id(table)?.current();
+        current.dictionaries.get(column)?.clone()
     }
 }
 

@@ -173,8 +173,8 @@ impl Table {
         &self.types
     }
 
-    /// Changes the tiers in which the table has copies, then makes and drops copies until the placement is reached: on return all
-    /// rows lie there. Queries and appends go on meanwhile, unless they wait for the one writer. If it is interrupted, the next
+    /// Changes the tiers in which the table has copies, and the encodings of these, then makes and drops copies until the placement
+    /// is reached: on return all rows lie there. Chunks keep the encoding that they have where none is asked for. Queries and appends go on meanwhile, unless they wait for the one writer. If it is interrupted, the next
     /// open restarts it. Blocks.
     ///
     /// # Errors [`TableError::Replicas`]: nothing has changed. [`TableError::Storage`]: the placement has changed, but some
@@ -189,14 +189,7 @@ impl Table {
 
     /// The tiers in which the table should have copies.
     pub fn replicas(&self) -> Replicas {
-        let (placement, tiers) = (self.placement(), self.storage.tiers());
-        let names = |ids: &[TierId]| ids.iter().map(|id| tiers.name(*id).to_owned()).collect();
-        let column =
-            |(at, ids): (&usize, &Vec<TierId>)| (self.spec.columns[*at].name.clone(), names(ids));
-        Replicas {
-            table: names(&placement.table),
-            columns: placement.columns.iter().map(column).collect(),
-        }
+        self.storage.tiers().names(&self.placement(), &self.spec)
     }
 
     /// Seals the tail into a segment, as happens automatically when the tail is full. Blocks.
@@ -249,9 +242,10 @@ impl Table {
     pub(crate) fn key_tiers(&self) -> Vec<TierId> {
         let first = self.spec.primary_key.first();
         let placement = self.placement();
-        first
-            .map_or(&placement.table[..], |column| placement.of_column(*column))
-            .to_vec()
+        match first {
+            Some(column) => placement.of_column(*column),
+            None => placement.table.clone(),
+        }
     }
 
     /// Asks the writer to copy indexes to near memory. Called after [`Self::ask_for_near_copies`]: columns that request a near

@@ -24,6 +24,15 @@ use crate::table::near_object::NearChange;
 use crate::table::version::TableVersion;
 use crate::tail::Record;
 
+/// Where a table is being brought to its replica placement: missing replicas are encoded, segment by segment; then all get their
+/// copies; then surplus ones are given up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PlacingStep {
+    /// The segment that was done last.
+    pub(crate) after: Option<u32>,
+    pub(crate) gives_up: bool,
+}
+
 /// Rows that go.
 #[derive(Clone, Default)]
 pub(crate) struct SeenRows {
@@ -167,6 +176,12 @@ pub(crate) enum Request {
     Place {
         table: Arc<Table>,
         replicas: Replicas,
+        reply: SyncSender<Result<(), TableError>>,
+    },
+    /// Goes on with that.
+    GoOnPlacing {
+        table: Arc<Table>,
+        step: PlacingStep,
         reply: SyncSender<Result<(), TableError>>,
     },
     /// Answered with all extents that the newest manifest names, and their tables.

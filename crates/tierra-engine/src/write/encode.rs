@@ -1,7 +1,8 @@
 //! Encodes rows as a segment: plans every column, allocates its space, writes it and makes it durable, on all threads.
 //!
 //! Neighbouring columns are encoded together into one extent, so that a table of 1,000 columns does not need 1,000 extents a
-//! segment. Such a group is also a thread's unit of work.
+//! segment; their further replicas likewise, into one extent each. Such a group is also a thread's unit of work: it reads the
+//! values once, and encodes all replicas of them.
 //!
 //! Invariant: nothing that is encoded here is visible, and a failure leaves nothing: an unpublished extent is freed with its last
 //! reference.
@@ -10,13 +11,17 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tierra_column::{ChunkPlan, Encoding};
+use arrow::array::ArrayRef;
+use tierra_column::{ChunkPlan, EncodeError, Encoding, ValueChecksums};
 use tierra_memory::LINE_BYTES;
 
 use crate::error::StorageError;
 use crate::manifest::SEGMENT_ROWS;
-use crate::manifest::{ChunkPlace, SegmentEntry};
+use crate::manifest::{ChunkPlace, FurtherReplica, SegmentEntry};
 use crate::segment::Segment;
+use crate::spec::ColumnSpec;
+use crate::spec::replicas::{ReplicaPlacement, TierId};
+use crate::storage::Storage;
 use crate::storage::extent::{OwnedExtent, Owner};
 use crate::table::Table;
 use crate::table::requests::EncodedSegment;
@@ -26,9 +31,15 @@ use crate::write::column_source::ColumnSource;
 const GROUP_MOST_BYTES: u64 = 16 << 20;
 const GROUP_LEAST_BYTES: u64 = 1 << 20;
 
-/// The columns `columns`, side by side in one extent.
+/// The columns `columns`, in each of their replicas.
 struct Group {
     columns: Range<usize>,
+    /// The first replicas come first.
+    replicas: Vec<GroupReplica>,
+}
+
+/// A replica of each column of a group, side by side in one extent.
+struct GroupReplica {
     extent: Arc<OwnedExtent>,
     places: Vec<Range<usize>>,
     encodings: Vec<Encoding>,
@@ -63,11 +74,14 @@ where
     S::Error: From<StorageError>,
 {
     let threads = table.storage().threads.get();
+    // The same for all groups, even if it changes meanwhile.
+    let placement = &*table.placement();
     let mut open = Vec::new();
     let mut tasks = Vec::new();
     for start in (0..source.rows()).step_by(SEGMENT_ROWS) {
         let rows = start..source.rows().min(start + SEGMENT_ROWS as u64);
-        let groups = group_columns(table, threads, |column| source.bytes(column, rows.clone()));
+        let bytes_of = |column| source.bytes(column, rows.clone());
+        let groups = group_columns(table, placement, threads, bytes_of);
         let segment = open.len();
         open.push(Open {
             id: new_id()?,
@@ -81,7 +95,8 @@ where
     let each = Mutex::new(each);
     let run = |task: &Task| -> Result<(), S::Error> {
         let segment = &open[task.segment];
-        let group = encode_group(table, source, &segment.rows, task.columns.clone())?;
+        let columns = task.columns.clone();
+        let group = encode_group(table, placement, source, &segment.rows, columns)?;
         let groups = {
             let mut done = lock(&segment.done);
             done.push(group);
@@ -139,34 +154,47 @@ fn assemble(
     groups.sort_unstable_by_key(|group| group.columns.start);
     let mut chunks = Vec::with_capacity(table.spec().columns.len());
     let mut encodings = Vec::with_capacity(chunks.capacity());
-    for (extent, group) in groups.iter().enumerate() {
-        let places = group.places.iter().zip(&group.encodings);
-        chunks.extend(places.map(|(place, encoding)| ChunkPlace {
-            extent: extent as u32,
-            offset: place.start as u64,
-            len_bytes: place.len() as u64,
-            encoding: *encoding,
-        }));
-        encodings.extend_from_slice(&group.encodings);
+    let (mut further, mut extents) = (Vec::new(), Vec::new());
+    for Group { columns, replicas } in groups {
+        for (number, replica) in replicas.into_iter().enumerate() {
+            let extent = extents.len() as u32;
+            let places = replica.places.iter().zip(&replica.encodings);
+            let places = places.map(|(place, encoding)| ChunkPlace {
+                extent,
+                offset: place.start as u64,
+                len_bytes: place.len() as u64,
+                encoding: *encoding,
+            });
+            if number == 0 {
+                chunks.extend(places);
+                encodings.extend_from_slice(&replica.encodings);
+            } else {
+                let places = (columns.start as u32..).zip(places);
+                further.extend(places.map(|(column, place)| FurtherReplica { column, place }));
+            }
+            extents.push(replica.extent);
+        }
     }
-    let extents: Vec<_> = groups.into_iter().map(|group| group.extent).collect();
+    further.sort_by_key(|replica| replica.column);
     let entry = SegmentEntry {
         id: open.id,
         rows: (open.rows.end - open.rows.start) as u32,
         extents: extents.iter().map(|extent| extent.id()).collect(),
         chunks,
+        further,
     };
     let segment = Segment::written(Arc::new(entry), extents, table.spec())?;
     Ok(EncodedSegment { segment, encodings })
 }
 
-/// Groups neighbours that share an extent: the same placement, the same replica placement, and small together.
+/// Groups neighbours that share extents: the same placement, the same replica placement, and small together.
 fn group_columns(
     table: &Table,
+    placement: &ReplicaPlacement,
     threads: usize,
     bytes_of: impl Fn(usize) -> u64,
 ) -> Vec<Range<usize>> {
-    let (columns, placement) = (&table.spec().columns, table.placement());
+    let columns = &table.spec().columns;
     let bytes: Vec<u64> = (0..columns.len()).map(bytes_of).collect();
     // Four groups a thread balance columns that take longer than others.
     let target = bytes.iter().sum::<u64>() / (4 * threads as u64);
@@ -174,8 +202,8 @@ fn group_columns(
     let mut groups = Vec::new();
     let (mut start, mut taken) = (0, 0);
     for column in 0..columns.len() {
-        let alike = columns[column].near == columns[start].near
-            && placement.of_column(column) == placement.of_column(start);
+        let alike =
+            columns[column].near == columns[start].near && placement.are_alike(column, start);
         if column > start && (!alike || taken + bytes[column] > target) {
             groups.push(start..column);
             (start, taken) = (column, 0);
@@ -188,6 +216,7 @@ fn group_columns(
 
 fn encode_group<S>(
     table: &Table,
+    placement: &ReplicaPlacement,
     source: &S,
     rows: &Range<u64>,
     columns: Range<usize>,
@@ -196,56 +225,104 @@ where
     S: ColumnSource,
     S::Error: From<StorageError>,
 {
-    let mut plans: Vec<ChunkPlan> = Vec::with_capacity(columns.len());
-    let mut places = Vec::with_capacity(columns.len());
-    let mut end = 0;
+    let of_group = placement.replicas(columns.start).map(|(_, tiers)| tiers);
+    let of_group: Vec<&[TierId]> = of_group.collect();
+    let mut plans: Vec<Vec<ChunkPlan>> = of_group.iter().map(|_| Vec::new()).collect();
     for column in columns.clone() {
         let values = source.read(column, rows.clone())?;
-        let spec = &table.spec().columns[column];
-        let plan = table
-            .dictionaries()
-            .plan(column, spec, &values)
-            .map_err(|source| StorageError::Encode {
-                column: spec.name.clone(),
-                source,
-            })?;
-        places.push(end..end + plan.len_bytes());
-        // Chunks are aligned to cache lines.
-        end = (end + plan.len_bytes()).next_multiple_of(LINE_BYTES);
-        plans.push(plan);
+        let of_column = plan_replicas(table, placement, column, &values)?;
+        let all = plans.iter_mut().zip(of_column);
+        all.for_each(|(plans, plan)| plans.push(plan));
     }
-    let extent = write_group(table, &columns, &plans, &places, end)?;
-    let encodings = plans.iter().map(ChunkPlan::encoding).collect();
-    Ok(Group {
-        columns,
-        extent,
-        places,
-        encodings,
-    })
+    let owner = Owner::Segment(table.id());
+    let replicas = of_group.into_iter().zip(&plans).map(|(tiers, plans)| {
+        let plans: Vec<&ChunkPlan> = plans.iter().collect();
+        let (extent, places) = write_chunks(table.storage(), tiers, owner, &plans)?;
+        Ok(GroupReplica {
+            extent,
+            places,
+            encodings: plans.iter().map(|plan| plan.encoding()).collect(),
+        })
+    });
+    let replicas = replicas.collect::<Result<Vec<_>, StorageError>>()?;
+    Ok(Group { columns, replicas })
 }
 
-/// Writes planned chunks of columns with the same tiers to their places in a new extent of `len_bytes`.
-fn write_group(
+/// Plans a chunk in each of its replicas.
+fn plan_replicas(
     table: &Table,
-    columns: &Range<usize>,
-    plans: &[ChunkPlan],
-    places: &[Range<usize>],
-    len_bytes: usize,
-) -> Result<Arc<OwnedExtent>, StorageError> {
-    let placement = table.placement();
-    let placement = placement.of_column(columns.start);
-    let owner = Owner::Segment(table.id());
-    let mut writer = table
-        .storage()
-        .allocate(placement, len_bytes as u64, owner)?;
+    placement: &ReplicaPlacement,
+    column: usize,
+    values: &[ArrayRef],
+) -> Result<Vec<ChunkPlan>, StorageError> {
+    let spec = &table.spec().columns[column];
+    let encodings = placement.replicas(column).map(|(encoding, _)| encoding);
+    let encodings: Vec<Option<Encoding>> = encodings.collect();
+    let failed = |source| StorageError::Encode {
+        column: spec.name.clone(),
+        source,
+    };
+    let (first, further) = encodings.split_first().expect("a column has a replica");
+    let dictionaries = table.dictionaries();
+    let plan = dictionaries.plan(column, spec, first.or(spec.encoding), values);
+    let plan = plan.map_err(failed)?;
+    if further.is_empty() {
+        return Ok(vec![plan]);
+    }
+    let checksums = ValueChecksums::new(spec.ty, values).map_err(failed)?;
+    let further = further.iter().map(|encoding| {
+        let plan = plan_further(spec, *encoding, values);
+        plan.map(|plan| plan.with_checksums(&checksums))
+    });
+    let all = std::iter::once(Ok(plan.with_checksums(&checksums))).chain(further);
+    all.collect::<Result<_, _>>().map_err(failed)
+}
+
+/// Plans a replica beyond the first, which holds no codes of a dictionary.
+pub(crate) fn plan_further(
+    spec: &ColumnSpec,
+    encoding: Option<Encoding>,
+    values: &[ArrayRef],
+) -> Result<ChunkPlan, EncodeError> {
+    ChunkPlan::new(spec.ty, values, encoding, None)
+}
+
+/// Writes planned chunks one after the other into a new extent in these tiers. Returns it and the places of the chunks.
+pub(crate) fn write_chunks(
+    storage: &Storage,
+    tiers: &[TierId],
+    owner: Owner,
+    plans: &[&ChunkPlan],
+) -> Result<(Arc<OwnedExtent>, Vec<Range<usize>>), StorageError> {
+    let lens = plans.iter().map(|plan| plan.len_bytes());
+    write_side_by_side(storage, tiers, owner, lens, |at, out| plans[at].write(out))
+}
+
+/// Writes chunks of these lengths one after the other into a new extent in these tiers. Returns it and the places of the chunks.
+pub(crate) fn write_side_by_side(
+    storage: &Storage,
+    tiers: &[TierId],
+    owner: Owner,
+    lens: impl Iterator<Item = usize>,
+    write: impl Fn(usize, &mut [u8]),
+) -> Result<(Arc<OwnedExtent>, Vec<Range<usize>>), StorageError> {
+    let mut len_bytes = 0;
+    let places = lens.map(|len| {
+        let start = len_bytes;
+        // Chunks are aligned to cache lines.
+        len_bytes = (start + len).next_multiple_of(LINE_BYTES);
+        start..start + len
+    });
+    let places: Vec<Range<usize>> = places.collect();
+    let mut writer = storage.allocate(tiers, len_bytes as u64, owner)?;
     let mut written = 0;
-    for (plan, place) in plans.iter().zip(places) {
+    for (at, place) in places.iter().enumerate() {
         // The extent's checksum covers the gaps between chunks, so they are filled with zeros.
         writer[written..place.start].fill(0);
-        plan.write(&mut writer[place.clone()]);
+        write(at, &mut writer[place.clone()]);
         written = place.end;
         writer.copy_up_to(written);
     }
     writer[written..].fill(0);
-    Ok(writer.finish()?)
+    Ok((writer.finish()?, places))
 }

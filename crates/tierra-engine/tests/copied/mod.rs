@@ -25,6 +25,11 @@ impl Place {
 
     /// The same with a specification that is changed so.
     pub(crate) fn with(change: impl FnOnce(&mut TableSpec)) -> Place {
+        Self::in_replicas(Replicas::of_table(["far", "b"]), change)
+    }
+
+    /// The same with other replicas in these two tiers.
+    pub(crate) fn in_replicas(replicas: Replicas, change: impl FnOnce(&mut TableSpec)) -> Place {
         let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new());
         let place = Place(dir.unwrap());
         let database = Database::create(&place.db(), &options()).unwrap();
@@ -33,7 +38,6 @@ impl Place {
         spec.columns[support::CITY].encoding = Some(Encoding::Dictionary);
         spec.columns[support::CITY].index = Some(IndexKind::Inverted);
         change(&mut spec);
-        let replicas = Replicas::of_table(["far", "b"]);
         let table = database.create_table_in(spec, replicas).unwrap();
         let mut loader = table.loader();
         loader.push(rows(0..ROWS - 500)).unwrap();

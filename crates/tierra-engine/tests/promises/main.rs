@@ -41,6 +41,7 @@ mod deleted_damage;
 mod device;
 mod directory;
 mod drop_tier;
+mod encoded_replicas;
 mod every_reading;
 mod give_back;
 mod go_back;

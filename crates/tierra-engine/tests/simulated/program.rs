@@ -188,6 +188,12 @@ impl Program {
         });
     }
 
+    /// As [`Program::place`], in encodings of their own: each of the two tiers has all of the table.
+    pub(crate) fn place_encoded(&mut self, name: &str, replicas: &Replicas) {
+        self.table(name).set_replicas(replicas).unwrap();
+        self.done(|step| step.alone = [true; 2]);
+    }
+
     /// As [`Program::place`], but it is not done: a program that forgets a copy.
     pub(crate) fn forget_to_place(&mut self, tiers: &[&str]) {
         self.done(|step| {

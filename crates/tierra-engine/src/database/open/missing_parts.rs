@@ -12,7 +12,8 @@ use tierra_memory::Extent;
 use super::owners::{check_owner, owner_in};
 use crate::error::{DamageError, UnavailableError};
 use crate::manifest::{
-    ChunkPlace, CopyEntry, ExtentEntry, ExtentId, PartEntry, RunEntry, SegmentEntry, TableEntry,
+    ChunkPlace, CopyEntry, ExtentEntry, ExtentId, PartEntry, ReplicaNumber, RunEntry, SegmentEntry,
+    TableEntry,
 };
 use crate::spec::TableSpec;
 use crate::spec::replicas::TierId;
@@ -24,7 +25,7 @@ use crate::table::Missing;
 pub(super) type Withheld = BTreeMap<usize, UnavailableError>;
 
 /// The part of a table that cannot be read because extents are in missing tiers or damaged in all copies. Parts of indexes do not
-/// count: they can be built again.
+/// count: they can be built again. Nor do replicas of chunks that have others.
 pub(super) fn of_table(
     dir: &Path,
     table: &TableEntry,
@@ -36,7 +37,11 @@ pub(super) fn of_table(
         table.parts.iter().any(|part| part.extent == *id)
             || table.runs.iter().any(|run| run.extent == *id)
     };
-    let gone = table.extents().filter(|id| !is_held(*id) && !is_index(id));
+    let segments = table.segments.iter();
+    let chunks: BTreeSet<ExtentId> = segments.clone().flat_map(|it| it.extents.clone()).collect();
+    let gone = table.extents().filter(|id| !chunks.contains(id));
+    let gone = gone.filter(|id| !is_held(*id) && !is_index(id));
+    let gone = gone.chain(segments.flat_map(|segment| lost_in(segment, &is_held)));
     let gone: BTreeSet<ExtentId> = gone.collect();
     let first = gone.first()?;
     let why = match missing_tiers(&gone, tiers, extents) {
@@ -69,6 +74,20 @@ pub(super) fn of_table(
     }
 }
 
+/// The extents of chunks that have no replica in an extent that is held.
+fn lost_in(segment: &SegmentEntry, is_held: &impl Fn(ExtentId) -> bool) -> BTreeSet<ExtentId> {
+    let mut lost = BTreeSet::new();
+    for column in 0..segment.chunks.len() {
+        let extents = segment.replicas(column);
+        let extents = extents.map(|place| segment.extents[place.extent as usize]);
+        let extents: Vec<ExtentId> = extents.collect();
+        if !extents.iter().any(|id| is_held(*id)) {
+            lost.extend(extents);
+        }
+    }
+    lost
+}
+
 /// The extents with pieces of a column's dictionary.
 fn pieces(table: &TableEntry, column: usize) -> impl Iterator<Item = ExtentId> {
     let dictionary = table.dictionaries[column].iter();
@@ -83,14 +102,14 @@ pub(super) fn has_columns(
     withheld: &Withheld,
     is_there: impl Fn(ExtentId) -> bool,
 ) -> bool {
-    let is_left = |(column, place): (usize, &ChunkPlace), segment: &SegmentEntry| {
+    let is_left = |(replica, place): (ReplicaNumber, &ChunkPlace), segment: &SegmentEntry| {
         is_there(segment.extents[place.extent as usize])
-            && !(withheld.contains_key(&column) && place.encoding.uses_dictionary())
+            && !(withheld.contains_key(&replica.column) && place.encoding.uses_dictionary())
     };
     let mut segments = table.segments.iter();
     segments.all(|segment| {
-        let mut places = segment.chunks.iter().enumerate();
-        places.any(|place| is_left(place, segment))
+        let mut replicas = segment.all_replicas();
+        replicas.any(|replica| is_left(replica, segment))
     })
 }
 

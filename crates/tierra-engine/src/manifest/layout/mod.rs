@@ -1,8 +1,8 @@
 //! The layout of a manifest's body.
 //!
 //! Invariant: `decode(encode(m)) == m`, and `decode` accepts only what the rest of the engine can handle: places lie inside their
-//! extents, ids ascend, every segment has a chunk per column, every extent is known and named. Reserved fields that this build
-//! does not use are rejected by name.
+//! extents, ids ascend, every segment has a chunk per column, in one replica or more, every extent is known and named. Reserved
+//! fields that this build does not use are rejected by name.
 
 mod spec;
 mod table;
@@ -12,12 +12,15 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use tierra_column::Encoding;
+
 use super::codec::{Decoder, Encoder};
 use super::{
     ColumnId, CopyEntry, DatabaseId, DirectoryIdentity, ExtentEntry, ExtentId, Manifest,
     ManifestError, TableEntry, TierEntry,
 };
-use crate::spec::replicas::{COPIES_MOST, ReplicaPlacement, TIERS_MOST, TierId};
+use crate::spec::TableSpec;
+use crate::spec::replicas::{COPIES_MOST, PlacedReplica, ReplicaPlacement, TIERS_MOST, TierId};
 use spec::{ColumnPositions, decode_encoding, encode_encoding};
 use table::{decode_table, encode_table};
 
@@ -210,52 +213,63 @@ fn decode_extents(
 }
 
 fn encode_placement(out: &mut Encoder, placement: &ReplicaPlacement, ids: &[ColumnId]) {
-    let tiers = |out: &mut Encoder, tiers: &[TierId]| {
-        out.count(tiers.len());
-        for tier in tiers {
-            out.u32(tier.0);
-            // The column's own encoding.
-            encode_encoding(out, None);
-        }
+    let placed = |out: &mut Encoder, tier: TierId, encoding| {
+        out.u32(tier.0);
+        encode_encoding(out, encoding);
     };
-    tiers(out, &placement.table);
+    out.count(placement.table.len());
+    for tier in &placement.table {
+        // The columns' own encodings.
+        placed(out, *tier, None);
+    }
     out.count(placement.columns.len());
-    for (column, of_column) in &placement.columns {
+    for (column, replicas) in &placement.columns {
         out.u32(ids[*column].0);
-        tiers(out, of_column);
+        out.count(replicas.iter().map(|replica| replica.tiers.len()).sum());
+        for replica in replicas {
+            for tier in &replica.tiers {
+                placed(out, *tier, replica.encoding);
+            }
+        }
     }
 }
 
 fn decode_placement(
     input: &mut Decoder,
     tiers: &[TierEntry],
+    spec: &TableSpec,
     columns: &ColumnPositions,
 ) -> Result<ReplicaPlacement, ManifestError> {
-    let list = |input: &mut Decoder| -> Result<Vec<TierId>, ManifestError> {
+    type Placed = (TierId, Option<Encoding>);
+    let list = |input: &mut Decoder| -> Result<Vec<Placed>, ManifestError> {
         let list = input.list(5, |input| {
             let tier = TierId(input.u32()?);
-            match decode_encoding(input, "of a tier")? {
-                None => Ok(tier),
-                Some(encoding) => Err(ManifestError::Unknown {
-                    what: format!("copies with an encoding of their own, {encoding}"),
-                }),
-            }
+            Ok((tier, decode_encoding(input, "of a tier")?))
         })?;
-        let is_possible = |(at, id): (usize, &TierId)| {
-            tiers.iter().any(|tier| tier.id == *id) && !list[..at].contains(id)
+        let is_possible = |(at, placed): (usize, &Placed)| {
+            tiers.iter().any(|tier| tier.id == placed.0) && !list[..at].contains(placed)
         };
         match (1..=COPIES_MOST).contains(&list.len()) && list.iter().enumerate().all(is_possible) {
             true => Ok(list),
             false => Err(input.fault("a table's copies have impossible tiers")),
         }
     };
+    let own = |(tier, encoding): Placed| match encoding {
+        None => Ok(tier),
+        Some(encoding) => Err(ManifestError::Unknown {
+            what: format!("copies of a whole table with an encoding of their own, {encoding}"),
+        }),
+    };
+    let table = list(input)?.into_iter().map(own);
     let mut placement = ReplicaPlacement {
-        table: list(input)?,
+        table: table.collect::<Result<_, _>>()?,
         columns: BTreeMap::new(),
     };
     for _ in 0..input.count(8)? {
         let column = columns.read(input)?;
-        let of_column = list(input)?;
+        let of_column = PlacedReplica::grouped(list(input)?);
+        PlacedReplica::check(&of_column, &spec.columns[column])
+            .map_err(|error| input.fault(error.to_string()))?;
         if placement.columns.insert(column, of_column).is_some() {
             return Err(input.fault(format!("column {column} has tiers twice")));
         }

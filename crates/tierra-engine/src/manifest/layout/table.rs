@@ -15,10 +15,11 @@ use super::{CHUNK_BYTES, EXTENT_BYTES, Extents, PLACE_BYTES, decode_placement, e
 use crate::manifest::SEGMENT_ROWS;
 use crate::manifest::codec::{Decoder, Encoder};
 use crate::manifest::{
-    ChunkPlace, DeletedEntry, DictionaryEntry, LogEntry, ManifestError, PartEntry, RunEntry,
-    SegmentEntry, StoredRange, TableEntry, TailEntry, TierEntry,
+    ChunkPlace, DeletedEntry, DictionaryEntry, FurtherReplica, LogEntry, ManifestError, PartEntry,
+    RunEntry, SegmentEntry, StoredRange, TableEntry, TailEntry, TierEntry,
 };
 use crate::spec::TableSpec;
+use crate::spec::replicas::COPIES_MOST;
 
 pub(super) fn encode_table(out: &mut Encoder, table: &TableEntry) {
     out.u64(table.id);
@@ -56,16 +57,17 @@ pub(super) fn encode_table(out: &mut Encoder, table: &TableEntry) {
             }
         }
         out.count(segment.chunks.len());
-        for (column, chunk) in segment.chunks.iter().enumerate() {
+        for column in 0..segment.chunks.len() {
             out.u32(table.column_ids[column].0);
             let ty = table.spec.columns[column].ty;
             ty.tag().into_iter().for_each(|byte| out.u8(byte));
-            // Replicas.
-            out.u8(1);
-            encode_encoding(out, Some(chunk.encoding));
-            out.u32(chunk.extent);
-            out.u64(chunk.offset);
-            out.u64(chunk.len_bytes);
+            out.u8(segment.replicas(column).count() as u8);
+            for place in segment.replicas(column) {
+                encode_encoding(out, Some(place.encoding));
+                out.u32(place.extent);
+                out.u64(place.offset);
+                out.u64(place.len_bytes);
+            }
         }
     }
     out.count(table.parts.len());
@@ -103,7 +105,7 @@ pub(super) fn decode_table(
 ) -> Result<TableEntry, ManifestError> {
     let id = input.u64()?;
     let ((spec, column_ids, next_column_id), columns) = decode_spec(input)?;
-    let placement = decode_placement(input, tiers, &columns)?;
+    let placement = decode_placement(input, tiers, &spec, &columns)?;
     let next_segment_id = input.u32()?;
     let mut dictionaries = vec![None; spec.columns.len()];
     for _ in 0..input.count(4 + 8 + PLACE_BYTES + 4)? {
@@ -186,23 +188,30 @@ fn decode_segment(
     }
     let extents = input.list(EXTENT_BYTES, |input| known.name(input))?;
     let deleted = decode_deleted(input, id, rows, known)?;
-    let mut chunks = vec![None; spec.columns.len()];
+    let (mut chunks, mut further) = (vec![None; spec.columns.len()], Vec::new());
     for _ in 0..input.count(CHUNK_BYTES)? {
         let column = columns.read(input)?;
         let name = &spec.columns[column].name;
-        let chunk = decode_chunk(input, spec, column)?;
-        let fits = extents
-            .get(chunk.extent as usize)
-            .is_some_and(|extent| known.fits(*extent, chunk.offset, chunk.len_bytes));
-        if !fits {
-            return Err(input.fault(format!(
-                "the chunk of column {name:?} in segment {id} lies outside its extent"
-            )));
-        }
-        if chunks[column].replace(chunk).is_some() {
-            return Err(input.fault(format!("segment {id} has two chunks of column {name:?}")));
+        for (number, place) in decode_chunk(input, spec, column)?.into_iter().enumerate() {
+            let fits = extents
+                .get(place.extent as usize)
+                .is_some_and(|extent| known.fits(*extent, place.offset, place.len_bytes));
+            if !fits {
+                return Err(input.fault(format!(
+                    "the chunk of column {name:?} in segment {id} lies outside its extent"
+                )));
+            }
+            if number > 0 {
+                further.push(FurtherReplica {
+                    column: column as u32,
+                    place,
+                });
+            } else if chunks[column].replace(place).is_some() {
+                return Err(input.fault(format!("segment {id} has two chunks of column {name:?}")));
+            }
         }
     }
+    further.sort_by_key(|it| it.column);
     if let Some(column) = chunks.iter().position(Option::is_none) {
         return Err(ManifestError::Unknown {
             what: format!(
@@ -216,6 +225,7 @@ fn decode_segment(
         rows,
         extents,
         chunks: chunks.into_iter().flatten().collect(),
+        further,
     };
     Ok((segment, deleted))
 }
@@ -249,12 +259,12 @@ fn decode_deleted(
     Ok(Some(deleted))
 }
 
-/// A chunk of its column's type, with one replica.
+/// The replicas of a chunk of its column's type, the first one first.
 fn decode_chunk(
     input: &mut Decoder,
     spec: &TableSpec,
     column: usize,
-) -> Result<ChunkPlace, ManifestError> {
+) -> Result<Vec<ChunkPlace>, ManifestError> {
     let unknown = |what: String| ManifestError::Unknown { what };
     let column = &spec.columns[column];
     let name = &column.name;
@@ -265,26 +275,33 @@ fn decode_chunk(
             column.ty
         )));
     }
-    match input.u8()? {
-        0 => return Err(input.fault(format!("a chunk of column {name:?} has no replica"))),
-        1 => {}
-        more => {
-            let what = format!("{more} replicas of a chunk of column {name:?}");
-            return Err(unknown(what));
-        }
+    let count = usize::from(input.u8()?);
+    // While a placement changes, a chunk has the replicas of both.
+    if !(1..=2 * COPIES_MOST).contains(&count) {
+        let what = format!("a chunk of column {name:?} has {count} replicas");
+        return Err(input.fault(what));
     }
-    let encoding = decode_encoding(input, name)?.filter(|encoding| encoding.supports(ty));
-    let encoding = encoding.ok_or_else(|| {
-        input.fault(format!(
-            "a chunk of column {name:?} has an encoding that {ty} cannot have"
-        ))
-    })?;
-    Ok(ChunkPlace {
-        extent: input.u32()?,
-        offset: input.u64()?,
-        len_bytes: input.u64()?,
-        encoding,
-    })
+    let mut places = Vec::with_capacity(count);
+    for number in 0..count {
+        let encoding = decode_encoding(input, name)?.filter(|encoding| encoding.supports(ty));
+        let encoding = encoding.ok_or_else(|| {
+            input.fault(format!(
+                "a chunk of column {name:?} has an encoding that {ty} cannot have"
+            ))
+        })?;
+        if number > 0 && encoding.uses_dictionary() {
+            return Err(input.fault(format!(
+                "a further replica of a chunk of column {name:?} holds codes of a dictionary"
+            )));
+        }
+        places.push(ChunkPlace {
+            extent: input.u32()?,
+            offset: input.u64()?,
+            len_bytes: input.u64()?,
+            encoding,
+        });
+    }
+    Ok(places)
 }
 
 /// Parts of indexes that the columns have, in the generations of their dictionaries, covering segments of the table, each at most

@@ -94,7 +94,7 @@ impl Writer {
                 work: JobKind::Build {
                     column,
                     dictionary,
-                    tier_ids: table.placement().of_column(column).to_vec(),
+                    tier_ids: table.placement().of_column(column),
                     step,
                 },
             })

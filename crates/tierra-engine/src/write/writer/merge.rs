@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use tierra_column::{ChunkPlan, Dictionary, Encoding, Remapping, Scratch};
-use tierra_memory::LINE_BYTES;
 
 use super::state::Writer;
 use crate::dictionaries::PieceExtent;
@@ -17,6 +16,7 @@ use crate::segment::Segment;
 use crate::storage::extent::{OwnedExtent, Owner};
 use crate::table::Table;
 use crate::table::version::TableVersion;
+use crate::write::encode::write_chunks;
 
 /// One column's step to its next generation.
 struct MergeStep {
@@ -67,11 +67,11 @@ impl Writer {
             let Some(dictionary) = dictionary.as_ref().filter(|dictionary| due(dictionary)) else {
                 continue;
             };
-            // A chunk that is unreadable now may come back, and its codes would then mean nothing.
+            // Codes that are unreadable now may come back, and would then mean nothing.
             if current
                 .segments
                 .iter()
-                .any(|segment| segment.is_placeholder(column))
+                .any(|segment| segment.is_placeholder(column) || segment.hides_codes(column))
             {
                 continue;
             }
@@ -159,75 +159,29 @@ impl Writer {
             return Ok(segment.clone());
         }
         let placement = table.placement();
-        plans.sort_by_key(|(column, _)| placement.of_column(*column).to_vec());
+        plans.sort_by_key(|(column, _)| placement.first(*column));
         let mut entry = SegmentEntry::clone(segment.entry());
         let mut extents = segment.extents().to_vec();
-        for alike in plans.chunk_by(|a, b| placement.of_column(a.0) == placement.of_column(b.0)) {
-            let extent = self.write_chunks(table, alike, &mut entry, extents.len())?;
+        for alike in plans.chunk_by(|a, b| placement.first(a.0) == placement.first(b.0)) {
+            let of_chunks: Vec<&ChunkPlan> = alike.iter().map(|(_, plan)| plan).collect();
+            let (owner, tiers) = (Owner::Segment(table.id()), placement.first(alike[0].0));
+            let (extent, places) = write_chunks(&self.storage, tiers, owner, &of_chunks)?;
+            for ((column, plan), place) in alike.iter().zip(places) {
+                entry.chunks[*column] = ChunkPlace {
+                    extent: extents.len() as u32,
+                    offset: place.start as u64,
+                    len_bytes: place.len() as u64,
+                    encoding: plan.encoding(),
+                };
+            }
+            entry.extents.push(extent.id());
             fresh.push(extent.clone());
             extents.push(Some(extent));
         }
-        let extents = drop_unused(&mut entry, extents);
+        let kept = entry.drop_unused_extents();
+        let extents = kept.into_iter().map(|old| extents[old].clone()).collect();
         let columns: Vec<usize> = plans.iter().map(|(column, ..)| *column).collect();
         let rewritten = segment.rewritten(Arc::new(entry), extents, spec, &columns);
         Ok(rewritten?)
     }
-
-    /// Writes chunks of columns with the same tiers into an extent, which becomes number `number` of the segment.
-    fn write_chunks(
-        &self,
-        table: &Table,
-        plans: &[(usize, ChunkPlan)],
-        entry: &mut SegmentEntry,
-        number: usize,
-    ) -> Result<Arc<OwnedExtent>, StorageError> {
-        let mut len_bytes = 0;
-        for (column, plan) in plans {
-            entry.chunks[*column] = ChunkPlace {
-                extent: number as u32,
-                offset: len_bytes as u64,
-                len_bytes: plan.len_bytes() as u64,
-                encoding: plan.encoding(),
-            };
-            len_bytes = (len_bytes + plan.len_bytes()).next_multiple_of(LINE_BYTES);
-        }
-        let (placement, owner) = (table.placement(), Owner::Segment(table.id()));
-        let placement = placement.of_column(plans[0].0);
-        let mut writer = self.storage.allocate(placement, len_bytes as u64, owner)?;
-        let mut written = 0;
-        for (column, plan) in plans {
-            let start = entry.chunks[*column].offset as usize;
-            let end = start + plan.len_bytes();
-            writer[written..start].fill(0);
-            plan.write(&mut writer[start..end]);
-            written = end;
-            writer.copy_up_to(written);
-        }
-        writer[written..].fill(0);
-        Ok(writer.finish()?)
-    }
-}
-
-/// Removes the extents that hold no chunk any more.
-fn drop_unused(
-    entry: &mut SegmentEntry,
-    extents: Vec<Option<Arc<OwnedExtent>>>,
-) -> Vec<Option<Arc<OwnedExtent>>> {
-    let ids = std::mem::take(&mut entry.extents);
-    let mut new_index = vec![None; extents.len()];
-    let mut kept = Vec::new();
-    for chunk in &mut entry.chunks {
-        let index = new_index[chunk.extent as usize].get_or_insert_with(|| {
-            let extent = extents[chunk.extent as usize].clone();
-            // The entry has the number of a missing extent.
-            let id = extent.as_ref().map(|extent| extent.id());
-            entry
-                .extents
-                .push(id.unwrap_or_else(|| ids[chunk.extent as usize]));
-            kept.push(extent);
-            kept.len() as u32 - 1
-        });
-        chunk.extent = *index;
-    }
-    kept
 }

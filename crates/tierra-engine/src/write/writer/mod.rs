@@ -8,6 +8,7 @@ mod commit;
 mod compact;
 mod compact_step;
 mod deleted;
+mod encodings;
 mod failed_builds;
 mod go_back;
 mod group;
@@ -39,7 +40,7 @@ pub(crate) use self::state::Writer;
 pub(crate) use self::writability::Unsettled;
 
 use crate::error::Outcome;
-use crate::table::requests::Request;
+use crate::table::requests::{PlacingStep, Request};
 
 impl Writer {
     /// Runs an operation that writes; fails if the database cannot be written.
@@ -142,8 +143,12 @@ impl Writer {
                     table,
                     replicas,
                     reply,
-                } => {
-                    let _ = reply.send(self.writing(|this| this.place(&table, &replicas)));
+                } => match self.writing(|this| this.place(&table, &replicas)) {
+                    Ok(()) => self.go_on_placing(table, PlacingStep::default(), reply),
+                    Err(error) => drop(reply.send(Err(error))),
+                },
+                Request::GoOnPlacing { table, step, reply } => {
+                    self.go_on_placing(table, step, reply);
                 }
                 Request::Extents { reply } => {
                     let _ = reply.send(self.extents());

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
+use tierra_column::Encoding;
 use tierra_memory::emulation::begin_read;
 use tierra_memory::{ExtentWriter, PoolError};
 
@@ -14,14 +16,14 @@ use crate::error::{StorageError, TableError};
 use crate::index::inverted::InvertedPart;
 use crate::index::key::KeyRun;
 use crate::integrity::repair;
-use crate::manifest::{ExtentId, TableEntry};
+use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry, TableEntry};
 use crate::segment::Segment;
-use crate::spec::replicas::{ReplicaPlacement, Replicas, TierId};
+use crate::spec::replicas::{COPIES_MOST, ReplicaPlacement, Replicas, TierId};
 use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::tier::Tier;
 use crate::storage::tiers::Tiers;
 use crate::table::Table;
-use crate::table::requests::TableExtents;
+use crate::table::requests::{PlacingStep, Request, TableExtents};
 use crate::table::version::TableVersion;
 
 /// Bytes copied between two publications: the work that an interruption can lose.
@@ -34,7 +36,7 @@ struct DesiredPlacement {
 }
 
 impl Writer {
-    /// Changes a table's placement, and makes the copies of its extents.
+    /// Changes a table's placement. The copies of its extents are to be made then.
     pub(super) fn place(
         &mut self,
         table: &Arc<Table>,
@@ -48,7 +50,24 @@ impl Writer {
             self.publish(next, Vec::new())?;
         }
         table.move_to(placement);
-        Ok(self.make_missing_copies(table)?)
+        Ok(())
+    }
+
+    /// Makes the replicas and copies that a table lacks, and gives up others; then answers. After each step other requests have
+    /// their turn.
+    pub(super) fn go_on_placing(
+        &mut self,
+        table: Arc<Table>,
+        step: PlacingStep,
+        reply: SyncSender<Result<(), TableError>>,
+    ) {
+        match self.writing(|this| this.place_next(&table, step)) {
+            Ok(None) => drop(reply.send(Ok(()))),
+            Ok(Some(step)) => self
+                .requests
+                .send(Request::GoOnPlacing { table, step, reply }),
+            Err(error) => drop(reply.send(Err(error.into()))),
+        }
     }
 
     /// As [`Writer::make_missing_copies`], but no caller waits.
@@ -65,8 +84,17 @@ impl Writer {
         }
     }
 
-    /// Makes the missing copies of a table's extents, as far as the tiers are present, and drops the surplus ones.
+    /// Makes the missing replicas and copies of a table, as far as the tiers are present, and drops the surplus ones.
     pub(super) fn make_missing_copies(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+        let mut step = PlacingStep::default();
+        while let Some(next) = self.place_next(table, step)? {
+            step = next;
+        }
+        Ok(())
+    }
+
+    /// Makes the missing copies of a table's extents, and drops the surplus ones.
+    pub(super) fn copy_missing(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
         if self.is_begun(table) || table.check_complete().is_err() {
             return Ok(());
         }
@@ -344,22 +372,23 @@ fn desired_placements(entry: &TableEntry, placement: &ReplicaPlacement) -> Vec<D
         });
     };
     for segment in &entry.segments {
-        for (at, extent) in segment.extents.iter().enumerate() {
-            let columns = segment.chunks.iter().enumerate();
-            let mut columns = columns.filter(|(_, chunk)| chunk.extent as usize == at);
-            let first = columns.next().map_or(&placement.table[..], |(column, _)| {
-                placement.of_column(column)
-            });
-            // Columns were written together and now have different placements: their extent gets all of these tiers.
-            let mut union = first.to_vec();
-            for (column, _) in columns {
-                for tier in placement.of_column(column) {
-                    if !union.contains(tier) && union.len() < crate::spec::replicas::COPIES_MOST {
+        // Columns were written together and now have different placements: their extent gets all of these tiers.
+        let mut unions: Vec<Vec<TierId>> = vec![Vec::new(); segment.extents.len()];
+        for column in 0..segment.chunks.len() {
+            for (place, tiers) in desired_tiers(segment, placement, column) {
+                let union = &mut unions[place.extent as usize];
+                for tier in tiers {
+                    if !union.contains(tier) && union.len() < COPIES_MOST {
                         union.push(*tier);
                     }
                 }
             }
-            desire(*extent, &union);
+        }
+        for (extent, union) in segment.extents.iter().zip(&unions) {
+            // A replica that waits to be given up stays where it is.
+            if !union.is_empty() {
+                desire(*extent, union);
+            }
         }
     }
     for dictionary in entry.dictionaries.iter().flatten() {
@@ -369,10 +398,10 @@ fn desired_placements(entry: &TableEntry, placement: &ReplicaPlacement) -> Vec<D
     }
     for part in &entry.parts {
         let placement = placement.of_column(part.column as usize);
-        desire(part.extent, placement);
+        desire(part.extent, &placement);
     }
     for run in &entry.runs {
-        desire(run.extent, placement.of_column(entry.spec.primary_key[0]));
+        desire(run.extent, &placement.of_column(entry.spec.primary_key[0]));
     }
     for deleted in entry.deleted.values() {
         desire(deleted.place.extent, &everywhere);
@@ -383,4 +412,22 @@ fn desired_placements(entry: &TableEntry, placement: &ReplicaPlacement) -> Vec<D
     desired.sort_by_key(|desired| desired.extent);
     desired.dedup_by_key(|desired| desired.extent);
     desired
+}
+
+/// The replicas of a column's chunk that are wanted, and in which tiers.
+fn desired_tiers<'a>(
+    segment: &'a SegmentEntry,
+    placement: &'a ReplicaPlacement,
+    column: usize,
+) -> impl Iterator<Item = (&'a ChunkPlace, &'a [TierId])> {
+    let stored: Vec<&ChunkPlace> = segment.replicas(column).collect();
+    let encodings: Vec<Encoding> = stored.iter().map(|place| place.encoding).collect();
+    let matched = placement.matched(column, &encodings);
+    let is_complete = matched.len() == stored.len();
+    let desired = placement.replicas(column).zip(matched).enumerate();
+    desired.filter_map(move |(number, ((_, tiers), matched))| {
+        // What could not be encoded so is plain in its place.
+        let at = matched.or(is_complete.then_some(number))?;
+        Some((stored[at], tiers))
+    })
 }
