@@ -71,6 +71,7 @@ const LAYERS: &[(&str, &[&[&str]])] = &[
                 "durability",
                 "free_space",
                 "lock",
+                "page",
                 "random",
                 "size",
                 "trouble",

@@ -22,7 +22,7 @@ use tierra_memory::measure::Chase;
 use tierra_memory::{Region, in_mode};
 
 use self::operation::Done;
-use self::place::Place;
+use self::place::{Place, THREADS};
 use self::points::{Counted, Kind, Point};
 use super::{Experiment, Measured};
 use crate::bar::Bar;
@@ -37,8 +37,6 @@ use crate::view::{Unit, View};
 
 /// A sample of a latency is the time of this many loads, so that it is a whole number.
 const LOADS: u64 = 1_000;
-/// The most threads that use a memory at a time.
-const THREADS: usize = 2;
 /// The contender's name in messages.
 const WHO: &str = "the lab";
 

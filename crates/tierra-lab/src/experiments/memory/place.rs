@@ -14,11 +14,12 @@ use std::sync::Arc;
 
 use tierra_memory::{ExtentWriter, Pool, PoolOptions, Region};
 
-use super::THREADS;
 use crate::error::{Context, LabError};
 use crate::lab::SEED;
 use crate::random::Random;
 
+/// The most threads that use a memory at a time.
+pub(super) const THREADS: usize = 2;
 /// The contender's name in messages.
 const WHO: &str = "the lab";
 /// Bytes of a word.

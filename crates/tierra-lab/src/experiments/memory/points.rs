@@ -5,8 +5,8 @@ use tierra_memory::emulation::FarMemory;
 use tierra_memory::persist::Flush;
 
 use super::LOADS;
-use super::THREADS;
 use super::operation::{Operation, WriteBack};
+use super::place::THREADS;
 use crate::row::Row;
 
 /// Which memory.
