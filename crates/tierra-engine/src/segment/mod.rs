@@ -257,13 +257,27 @@ impl Segment {
     }
 
     /// The same rows with other replicas of some chunks. Near copies of replicas that are still read stay.
+    ///
+    /// # Errors
+    /// If a column could be read here and not there.
     pub(crate) fn with_replicas(
         &self,
         entry: Arc<SegmentEntry>,
         extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
+        // Headers are read where they are stored; near ones are right.
+        self.repair_headers();
         let opened = Self::open(entry, extents, spec, None, &BTreeMap::new())?;
+        let mut placeholders = opened.placeholders.iter();
+        let lost = placeholders.find(|(column, _)| !self.is_placeholder(**column));
+        if let Some((column, _)) = lost {
+            return Err(DamageError::Chunk {
+                column: spec.columns[*column].name.clone(),
+                segment: self.id(),
+                source: rebuild::nowhere(),
+            });
+        }
         let is_same = |column: &usize| opened.place(*column) == self.place(*column);
         let columns = 0..self.slots.columns();
         let copies = columns.filter(is_same).filter_map(|column| {

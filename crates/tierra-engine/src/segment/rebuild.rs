@@ -62,7 +62,7 @@ impl Segment {
         })
     }
 
-    /// Checks all blocks of a stored replica in the first copy of its extent, and repairs them, because another replica is to be
+    /// Checks all blocks of a stored replica in the first copy of its extent, and repairs them and its header, because another replica is to be
     /// given up.
     pub(crate) fn verify_replica(
         &self,
@@ -75,6 +75,7 @@ impl Segment {
         let (Some(slot), Some(extent)) = (slot, extent) else {
             return Err(self.damaged(spec, replica.column, 0, nowhere()));
         };
+        self.repair_header(slot, extent);
         for block in 0..self.blocks() {
             if !self.repair_stored(slot, block, extent) {
                 return Err(self.damaged(spec, replica.column, block * BLOCK_LEN, nowhere()));
@@ -199,7 +200,7 @@ pub(super) fn decoded(
 }
 
 /// What is wrong with a stored block, which need not be the one that is read.
-fn nowhere() -> FormatError {
+pub(super) fn nowhere() -> FormatError {
     FormatError::Corrupt {
         what: "a block",
         why: "no copy and no other replica has it".to_owned(),

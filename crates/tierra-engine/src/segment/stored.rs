@@ -96,11 +96,12 @@ impl Segment {
         replicas.all(is_valid) && self.padding(extent).iter().all(is_zero)
     }
 
-    /// The ranges of one of its extents that no chunk in it reads.
+    /// The ranges of one of its extents that no chunk in it reads; none of another extent, whose use is unknown.
     pub(crate) fn padding(&self, extent: &OwnedExtent) -> Vec<Range<usize>> {
-        let number = self.entry.extents.iter().position(|id| *id == extent.id());
-        let replicas = number.map(|number| self.entry.replicas_in(number));
-        let used = replicas.into_iter().flatten().flat_map(|replica| {
+        let Some(number) = self.entry.extents.iter().position(|id| *id == extent.id()) else {
+            return Vec::new();
+        };
+        let used = self.entry.replicas_in(number).flat_map(|replica| {
             let place = self.entry.replica(replica);
             let start = place.offset as usize;
             let slot = self.open_slot(replica);
@@ -133,6 +134,16 @@ impl Segment {
             self.slot_chunk(slot)
                 .block_matches(block, &copy[range.clone()])
         })
+    }
+
+    /// Repairs the headers of all open replicas where they are stored.
+    pub(super) fn repair_headers(&self) {
+        for slot in 0..self.slots.len() {
+            let place = self.entry.replica(self.slots.replica(slot));
+            if let Some(extent) = &self.extents[place.extent as usize] {
+                self.repair_header(slot, extent);
+            }
+        }
     }
 
     /// Repairs the header of a chunk in the extent's first copy, from the one in near memory.

@@ -223,6 +223,35 @@ fn a_tier_without_any_right_block_is_made_again() {
     }
 }
 
+/// Queries read headers near memory's; those that are stored are right again before another replica is given up.
+#[test]
+fn a_header_that_was_damaged_meanwhile_is_put_right_before_others_go() {
+    for kept in ["far", "b"] {
+        let place = copied::Place::in_replicas(encoded(), |_| {});
+        let database = place.open(0);
+        copied::check(&database);
+        let pool = fs::read(place.pool(kept)).unwrap();
+        let headers = starts(&pool, b"TCHK").filter(|at| pool[*at as usize + 4] == 1);
+        let entries: Vec<Range<u64>> = headers.map(|at| at + 200..at + 201).collect();
+        assert!(entries.len() >= ENCODINGS.len());
+        place.change(kept, &entries);
+        let table = database.table("t").unwrap();
+        let mut replicas = encoded();
+        for tiers in replicas.columns.values_mut() {
+            tiers.retain(|tier| tier.split('/').next() == Some(kept));
+        }
+        // An index needs codes.
+        let codes = if kept == "far" { "far/dictionary" } else { "b" };
+        replicas
+            .columns
+            .insert("city".to_owned(), vec![codes.to_owned()]);
+        table.set_replicas(&replicas).unwrap();
+        copied::check(&database);
+        drop((table, database));
+        copied::check(&place.open(0));
+    }
+}
+
 /// What both have lost is named, and the rest is there: the checks can fail.
 #[test]
 fn what_no_replica_has_is_named() {
@@ -230,7 +259,7 @@ fn what_no_replica_has_is_named() {
     // BIGINT: block 0 of `id`, in both encodings.
     for tier in ["far", "b"] {
         let at = place.first_block(tier, 3);
-        place.change(tier, &[at..at + 1]);
+        place.change(tier, std::slice::from_ref(&(at..at + 1)));
     }
     let database = place.open(0);
     let snapshot = database.table("t").unwrap().snapshot();
