@@ -171,7 +171,8 @@ fn chunks_are_written_and_read_as_ever() {
 #[test]
 fn logical_checksums_are_written_and_read_as_ever() {
     let column = many();
-    let checksums = ValueChecksums::new(LogicalType::Integer, &[column.clone()]).unwrap();
+    let checksums =
+        ValueChecksums::new(LogicalType::Integer, std::slice::from_ref(&column)).unwrap();
     let plan = ChunkPlan::new(
         LogicalType::Integer,
         &[column],

@@ -108,7 +108,7 @@ fn other_values_rebuild_nothing() {
         }
         if !encoding.uses_dictionary() {
             assert_eq!(
-                chunk.rebuild_block_of(1, &[other.clone()]),
+                chunk.rebuild_block_of(1, std::slice::from_ref(&other)),
                 None,
                 "{encoding}"
             );
