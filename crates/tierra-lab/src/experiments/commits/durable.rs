@@ -25,7 +25,7 @@ use crate::turns::turns;
 pub(super) struct Medium {
     /// The key of its rows.
     pub(super) panel: &'static str,
-    /// Rows that nobody changes.
+    /// Rows that are not changed.
     filled: i64,
     /// Rows that a session inserts in a round, by number of sessions.
     each: [i64; SESSIONS.len()],

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Every side has this table. Negative keys are those of rows that nobody changes.
+/// Every side has this table. Negative keys are those of rows that are not changed.
 pub(super) const TABLE: &str =
     "CREATE TABLE account (id BIGINT PRIMARY KEY, n BIGINT, name VARCHAR)";
 /// What is compared at the end.
@@ -65,7 +65,7 @@ pub(super) fn name(id: i64) -> String {
     format!("account {id}")
 }
 
-/// Inserts rows that nobody changes, in the SQL of PostgreSQL.
+/// Inserts rows that are not changed, in the SQL of PostgreSQL.
 pub(super) fn fill(rows: i64) -> String {
     format!(
         "INSERT INTO account SELECT -s.v, s.v % {NUMBERS}, 'account ' || CAST(s.v AS VARCHAR) FROM generate_series(1, {rows}) AS s(v)"

@@ -1,7 +1,7 @@
 //! A mix of transactions like TPC-C's, beside PostgreSQL: new orders, payments, order status, delivery, stock level.
 //!
 //! Eight sessions over PostgreSQL's protocol send both sides the same statements, prepared, one at a time. Transactions have a snapshot:
-//! in PostgreSQL they are REPEATABLE READ. One that loses to another (SQLSTATE 40001) runs again. Unlike in TPC-C nobody thinks or
+//! in PostgreSQL they are REPEATABLE READ. One that loses to another (SQLSTATE 40001) runs again. Unlike in TPC-C no client thinks or
 //! types, and a session draws any warehouse, so that sessions meet. At the end, and for Tierra also after its server was killed, the
 //! specification's twelve conditions must hold, and the tables have what was acknowledged.
 

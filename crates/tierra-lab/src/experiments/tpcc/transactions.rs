@@ -1,6 +1,6 @@
 //! The five transactions, statement by statement as a program would send them. Both sides are sent the same.
 //!
-//! Values are read and written back, in transactions with a snapshot: whoever changed a row first wins, and the other runs again. Clause
+//! Values are read and written back, in transactions with a snapshot: the first that changed a row wins, and the other runs again. Clause
 //! 2.4 to 2.8 of the specification, without what a terminal shows.
 
 use super::random::{cents, last_name, non_uniform, to_cents};
@@ -306,7 +306,9 @@ impl Transaction {
                 let mut found = client.execute("c_named", &[w, d, name])?;
                 let middle = found.rows.len().saturating_sub(1) / 2;
                 let row = found.rows.get_mut(middle).and_then(|row| row[0].take());
-                row.ok_or_else(|| ClientError::Unexpected(format!("nobody is called {name}")))
+                row.ok_or_else(|| {
+                    ClientError::Unexpected(format!("no customer has the last name {name}"))
+                })
             }
         }
     }
