@@ -37,7 +37,8 @@
 //! # }
 //! ```
 //!
-//! Methods that write block until the writer has answered: from async code, call them through `spawn_blocking`.
+//! Methods that write block until the writer has answered: from async code, call them through `spawn_blocking`, or use
+//! [`Database::submit`], which does not block.
 //!
 //! Runs on Linux on 64-bit processors.
 
@@ -114,7 +115,7 @@ pub use table::snapshot::{KeyIndexSize, Snapshot};
 pub use tail::statistics::ColumnStatistics;
 pub use tiering::mover::Moved;
 pub use tiering::objects::ColumnPlacement;
-pub use write::change::{Change, Committed};
+pub use write::change::{Change, Committed, Submitted, Waiting};
 pub use write::column_source::ColumnSource;
 pub use write::loader::{LoadReport, Loader, TAIL_APPEND_ROWS};
 pub use write::pending::Pending;

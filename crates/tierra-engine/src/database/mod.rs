@@ -11,7 +11,6 @@ pub(crate) mod opening;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -41,8 +40,8 @@ use crate::table::requests::{Request, Requests};
 use crate::table::snapshot::Snapshot;
 use crate::tiering::mover::{Moved, Mover};
 use crate::tiering::objects::{self, ColumnPlacement};
-use crate::write::change::{self, Change, Committed};
-use crate::write::writer::{Published, Unsettled, Writer};
+use crate::write::change::{self, Change, Committed, Submitted};
+use crate::write::writer::{Published, SharedWriter, Unsettled, Writer};
 
 /// A kind of memory that a database uses.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,8 +137,8 @@ impl Database {
             path: dir.join(crate::storage::lock::LOCK_FILE),
             source,
         })?;
-        let (sender, queue) = channel();
-        let requests = Requests::new(sender);
+        let shared = Arc::<SharedWriter>::default();
+        let (requests, queue) = Requests::new(shared.clone());
         let next_extent_id = published.manifest().next_extent_id;
         let is_read_only = lock.read_only().is_some();
         let dir = dir.to_owned();
@@ -212,7 +211,7 @@ impl Database {
         }
         writer.settle(unsettled)?;
         let thread = std::thread::Builder::new().name("tierra-writer".to_owned());
-        let thread = thread.spawn(move || writer.run(&queue));
+        let thread = thread.spawn(move || shared.run(writer, &queue));
         let thread = thread.map_err(|source| OpenError::Io { path: dir, source })?;
         // A recording contains only the database's own writes: the scrubber only restores what was lost.
         let pace = match options.recorder {
@@ -370,6 +369,15 @@ impl Database {
     /// [`CommitError`]; nothing is changed.
     pub fn commit(&self, changes: Vec<Change>) -> Result<Committed, CommitError> {
         change::commit(&self.requests, changes)
+    }
+
+    /// As [`Database::commit`], but does not block. A small commit into logs in memory is made at once if no other is under way. Any
+    /// other is returned to be waited for.
+    ///
+    /// # Errors
+    /// [`CommitError`]; nothing is changed.
+    pub fn submit(&self, changes: Vec<Change>) -> Result<Submitted, CommitError> {
+        change::submit(&self.requests, changes)
     }
 
     /// Snapshots of these tables as of one moment: each commit is in all of them or in none.

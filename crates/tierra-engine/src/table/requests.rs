@@ -1,8 +1,14 @@
-//! The requests to the writer, and the channel that carries them.
+//! The requests to the writer, and the way there: a queue, or for a small commit the caller's own thread.
+//!
+//! Invariant: a commit that is made at once overtakes no request that was sent before it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SendError, Sender, SyncSender, TryRecvError, channel, sync_channel,
+};
+use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use tierra_column::Encoding;
@@ -244,23 +250,96 @@ pub(crate) enum Request {
     Losses,
     /// From the writer to itself: a background job has ended.
     JobEnded,
+    /// Not answered: a commit that was made at once has left something to do, or something to wait for.
+    GoOn,
     /// Not answered: the thread ends.
     Close,
 }
 
-/// The channel to the writer. Cheap to clone.
-#[derive(Clone, Debug)]
+/// What answers a commit.
+pub(crate) type CommitAnswer = Receiver<Result<u64, CommitError>>;
+
+/// Makes commits on the thread that asks for them. To hand one over to the writer's thread and wait takes several times as long as
+/// to write it.
+pub(crate) trait CommitAtOnce: Send + Sync {
+    /// Makes a commit and answers it; gives it back if anything else is under way, or if it would take long.
+    fn commit(&self, commit: Commit) -> Result<(), Commit>;
+}
+
+/// The way to the writer. Cheap to clone.
+#[derive(Clone)]
 pub(crate) struct Requests {
     sender: Sender<Request>,
+    /// Requests that were sent and that the writer has not begun.
+    waiting: Arc<AtomicUsize>,
+    at_once: Arc<dyn CommitAtOnce>,
     owner: OwnProcess,
 }
 
-impl Requests {
-    pub(crate) fn new(sender: Sender<Request>) -> Self {
-        Self {
-            sender,
-            owner: OwnProcess::this(),
+impl std::fmt::Debug for Requests {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Requests")
+            .field("waiting", &self.waiting)
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The requests that wait for the writer.
+pub(crate) struct Queue {
+    receiver: Receiver<Request>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Queue {
+    /// Waits for a request, if `until` is given no longer than that. It waits on until [`Queue::begin`].
+    pub(crate) fn next(&self, until: Option<Instant>) -> Result<Request, RecvTimeoutError> {
+        match until {
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now());
+                self.receiver.recv_timeout(left)
+            }
+            None => self
+                .receiver
+                .recv()
+                .map_err(|_| RecvTimeoutError::Disconnected),
         }
+    }
+
+    /// Notes that the writer begins a request that [`Queue::next`] returned.
+    pub(crate) fn begin(&self) {
+        self.waiting.fetch_sub(1, Ordering::Release);
+    }
+
+    /// A request that is there, begun.
+    pub(crate) fn try_next(&self) -> Result<Request, TryRecvError> {
+        let request = self.receiver.try_recv()?;
+        self.begin();
+        Ok(request)
+    }
+}
+
+impl Requests {
+    /// The way to a writer, which makes commits at once through `at_once`.
+    pub(crate) fn new(at_once: Arc<dyn CommitAtOnce>) -> (Self, Queue) {
+        let (sender, receiver) = channel();
+        let waiting = Arc::<AtomicUsize>::default();
+        let queue = Queue {
+            receiver,
+            waiting: waiting.clone(),
+        };
+        let requests = Self {
+            sender,
+            waiting,
+            at_once,
+            owner: OwnProcess::this(),
+        };
+        (requests, queue)
+    }
+
+    /// Whether requests wait for the writer, which come first.
+    pub(crate) fn have_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
     }
 
     /// Sends the writer a request and blocks until it answers.
@@ -268,21 +347,51 @@ impl Requests {
         &self,
         request: impl FnOnce(SyncSender<T>) -> Request,
     ) -> Result<T, StorageError> {
-        // A fork has no writer that could answer.
-        if self.owner.is_forked() {
-            return Err(StorageError::Forked);
-        }
-        let (reply, answer) = sync_channel(1);
-        self.sender
-            .send(request(reply))
-            .map_err(|_| StorageError::Closed)?;
         // The writer drops a request unanswered only when it ends.
-        answer.recv().map_err(|_| StorageError::Closed)
+        self.ask_for(request)?
+            .recv()
+            .map_err(|_| StorageError::Closed)
+    }
+
+    /// Sends the writer a request, whose answer is to be received.
+    pub(crate) fn ask_for<T>(
+        &self,
+        request: impl FnOnce(SyncSender<T>) -> Request,
+    ) -> Result<Receiver<T>, StorageError> {
+        self.check_owner()?;
+        let (reply, answer) = sync_channel(1);
+        self.put(request(reply)).map_err(|_| StorageError::Closed)?;
+        Ok(answer)
+    }
+
+    /// Makes a commit at once where that takes no longer than to ask the writer for it; asks the writer otherwise. Does not wait for
+    /// its answer.
+    pub(crate) fn commit(&self, changes: Vec<TableChange>) -> Result<CommitAnswer, StorageError> {
+        self.check_owner()?;
+        let (reply, answer) = sync_channel(1);
+        if let Err(commit) = self.at_once.commit(Commit { changes, reply }) {
+            let sent = self.put(Request::Commit(commit));
+            sent.map_err(|_| StorageError::Closed)?;
+        }
+        Ok(answer)
     }
 
     /// Sends the writer a request that has no answer.
     pub(crate) fn send(&self, request: Request) {
         // A writer that has ended has nothing left to do.
-        let _ = self.sender.send(request);
+        let _ = self.put(request);
+    }
+
+    fn put(&self, request: Request) -> Result<(), SendError<Request>> {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        self.sender.send(request)
+    }
+
+    /// A fork has no writer that could answer.
+    fn check_owner(&self) -> Result<(), StorageError> {
+        match self.owner.is_forked() {
+            true => Err(StorageError::Forked),
+            false => Ok(()),
+        }
     }
 }

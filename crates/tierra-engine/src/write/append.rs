@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use crate::error::{AppendError, InputError};
+use crate::error::{AppendError, InputError, StorageError};
 use crate::slice_bytes::slice_bytes;
 use crate::table::Table;
-use crate::table::requests::{Commit, Request, SeenRows, TableChange};
+use crate::table::requests::{SeenRows, TableChange};
 use crate::tail;
 use crate::write::loader::{Loader, TAIL_APPEND_ROWS};
 
@@ -60,9 +60,8 @@ impl Table {
         let taken_bytes: usize = batch.columns().iter().map(slice_bytes).sum();
         let change = TableChange::new(self.clone(), SeenRows::default(), Some(batch))?;
         let logged_bytes = change.record.len_bytes();
-        let changes = vec![change];
-        self.requests()
-            .ask(|reply| Request::Commit(Commit { changes, reply }))??;
+        let answer = self.requests().commit(vec![change])?;
+        answer.recv().map_err(|_| StorageError::Closed)??;
         self.storage().note_taken(taken_bytes as u64);
         Ok(logged_bytes)
     }

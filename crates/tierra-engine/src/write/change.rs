@@ -1,7 +1,7 @@
 //! What a commit does: rows that go and rows that come, of any number of tables, all of them or none.
 //!
-//! Few rows take the way through the tables' logs, together with those of other commits that wait ([`Request::Commit`]). Many
-//! become segments at once, and one manifest commits them with the bitmaps of the deleted rows ([`Request::Bulk`]).
+//! Few rows take the way through the tables' logs, at once or together with those of other commits that wait ([`Requests::commit`]).
+//! Many become segments at once, and one manifest commits them with the bitmaps of the deleted rows ([`Request::Bulk`]).
 //!
 //! Invariant: everything slow is done here, on the caller's thread: rows are checked, encoded and written before the writer is
 //! asked.
@@ -11,17 +11,21 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 
 use crate::deleted::row_ids::RowIds;
-use crate::error::{CommitError, InputError};
+use crate::error::{CommitError, InputError, StorageError};
 use crate::slice_bytes::slice_bytes;
 use crate::table::Table;
 use crate::table::requests::{
-    BulkChange, BulkCommit, Commit, Request, Requests, SeenRows, TableChange, TailRows,
+    BulkChange, BulkCommit, CommitAnswer, Request, Requests, SeenRows, TableChange, TailRows,
 };
 use crate::table::snapshot::Snapshot;
 use crate::tail::Record;
 
 /// Larger sets of deleted rows are stored as bitmaps at once.
 const LOGGED_DELETED_BYTES_MOST: usize = 1 << 20;
+
+/// A commit of more rows or bytes is not prepared where it must not block.
+const PROMPT_ROWS_MOST: usize = 1_000;
+const PROMPT_BYTES_MOST: usize = 64 << 10;
 
 /// What a commit does to one table. An UPDATE deletes rows and appends others.
 #[derive(Clone, Debug)]
@@ -43,6 +47,40 @@ pub struct Committed {
     pub deleted: u64,
     /// Rows appended, in all tables.
     pub appended: u64,
+}
+
+/// What became of a commit that was asked for.
+#[derive(Debug)]
+#[must_use]
+pub enum Submitted {
+    /// It is durable and visible.
+    Done(Committed),
+    /// It is not made yet, or its outcome is not known.
+    Waiting(Waiting),
+}
+
+/// A commit whose outcome is not known. If it is dropped, the commit may be made or not.
+#[must_use]
+pub struct Waiting(Box<dyn FnOnce() -> Result<Committed, CommitError> + Send>);
+
+impl Waiting {
+    fn of(outcome: impl FnOnce() -> Result<Committed, CommitError> + Send + 'static) -> Submitted {
+        Submitted::Waiting(Self(Box::new(outcome)))
+    }
+
+    /// Waits until the commit is made. Blocks, and does what there is to prepare.
+    ///
+    /// # Errors
+    /// [`CommitError`]; nothing is changed.
+    pub fn wait(self) -> Result<Committed, CommitError> {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Waiting").finish_non_exhaustive()
+    }
 }
 
 /// A change whose rows were checked.
@@ -190,38 +228,102 @@ fn encoded(
     })?)
 }
 
-/// Commits changes of different tables: all of them or none.
+/// Commits changes of different tables: all of them or none. Blocks.
 pub(crate) fn commit(requests: &Requests, changes: Vec<Change>) -> Result<Committed, CommitError> {
-    let accepted = changes.into_iter().map(Accepted::of);
-    let mut accepted = accepted.collect::<Result<Vec<_>, _>>()?;
-    accepted.sort_by_key(|change| change.table.id());
-    let mut pairs = accepted.windows(2);
-    if let Some(pair) = pairs.find(|pair| pair[0].table.id() == pair[1].table.id()) {
-        let table = pair[0].table.spec().name.clone();
-        return Err(CommitError::TableTwice { table });
+    match Asked::of(requests, changes)? {
+        Some(asked) => asked.wait(),
+        None => Ok(Committed::default()),
     }
-    accepted.retain(|change| !change.deleted.ids.is_empty() || change.rows() > 0);
-    let Some(first) = accepted.first() else {
-        return Ok(Committed::default());
+}
+
+/// Asks for a commit of changes of different tables.
+pub(crate) fn submit(requests: &Requests, changes: Vec<Change>) -> Result<Submitted, CommitError> {
+    if !are_few(&changes) {
+        let requests = requests.clone();
+        return Ok(Waiting::of(move || commit(&requests, changes)));
+    }
+    let Some(asked) = Asked::of(requests, changes)? else {
+        return Ok(Submitted::Done(Committed::default()));
     };
-    let table = first.table.clone();
-    let deleted = accepted.iter().map(|change| change.deleted.ids.len()).sum();
-    let appended = accepted.iter().map(Accepted::rows).sum();
-    let taken_bytes = accepted.iter().map(Accepted::bytes).sum();
-    let number = if accepted.iter().all(Accepted::is_small) {
-        let changes = accepted.into_iter().map(Accepted::for_log);
-        let changes = changes.collect::<Result<Vec<_>, _>>()?;
-        requests.ask(|reply| Request::Commit(Commit { changes, reply }))??
-    } else {
-        let changes = accepted.into_iter().map(Accepted::for_manifest);
-        let changes = changes.collect::<Result<Vec<_>, _>>()?;
-        let commit = BulkCommit { changes };
-        requests.ask(|reply| Request::Bulk { commit, reply })??
+    match asked.answer.try_recv() {
+        Ok(number) => Ok(Submitted::Done(asked.made(number?))),
+        Err(_) => Ok(Waiting::of(move || asked.wait())),
+    }
+}
+
+/// Whether the changes are prepared in microseconds.
+fn are_few(changes: &[Change]) -> bool {
+    let bytes = |batch: &RecordBatch| batch.columns().iter().map(slice_bytes).sum::<usize>();
+    let rows = |change: &Change| {
+        let appended = change.appended.iter().map(RecordBatch::num_rows);
+        appended.sum::<usize>() + change.deleted.len() as usize
     };
-    table.storage().note_taken(taken_bytes);
-    Ok(Committed {
-        number,
-        deleted,
-        appended,
-    })
+    changes.iter().map(rows).sum::<usize>() <= PROMPT_ROWS_MOST && {
+        let appended = changes.iter().flat_map(|change| &change.appended);
+        appended.map(bytes).sum::<usize>() <= PROMPT_BYTES_MOST
+    }
+}
+
+/// A commit that was asked for.
+struct Asked {
+    answer: CommitAnswer,
+    /// Without its number.
+    committed: Committed,
+    /// One of those that change.
+    table: Arc<Table>,
+    taken_bytes: u64,
+}
+
+impl Asked {
+    /// `None` if there is nothing to do.
+    fn of(requests: &Requests, changes: Vec<Change>) -> Result<Option<Self>, CommitError> {
+        let accepted = changes.into_iter().map(Accepted::of);
+        let mut accepted = accepted.collect::<Result<Vec<_>, _>>()?;
+        accepted.sort_by_key(|change| change.table.id());
+        let mut pairs = accepted.windows(2);
+        if let Some(pair) = pairs.find(|pair| pair[0].table.id() == pair[1].table.id()) {
+            let table = pair[0].table.spec().name.clone();
+            return Err(CommitError::TableTwice { table });
+        }
+        accepted.retain(|change| !change.deleted.ids.is_empty() || change.rows() > 0);
+        let Some(first) = accepted.first() else {
+            return Ok(None);
+        };
+        let table = first.table.clone();
+        let committed = Committed {
+            number: 0,
+            deleted: accepted.iter().map(|change| change.deleted.ids.len()).sum(),
+            appended: accepted.iter().map(Accepted::rows).sum(),
+        };
+        let taken_bytes = accepted.iter().map(Accepted::bytes).sum();
+        let answer = if accepted.iter().all(Accepted::is_small) {
+            let changes = accepted.into_iter().map(Accepted::for_log);
+            requests.commit(changes.collect::<Result<_, _>>()?)?
+        } else {
+            let changes = accepted.into_iter().map(Accepted::for_manifest);
+            let changes = changes.collect::<Result<_, _>>()?;
+            let commit = BulkCommit { changes };
+            requests.ask_for(|reply| Request::Bulk { commit, reply })?
+        };
+        Ok(Some(Self {
+            answer,
+            committed,
+            table,
+            taken_bytes,
+        }))
+    }
+
+    fn wait(self) -> Result<Committed, CommitError> {
+        let number = self.answer.recv().map_err(|_| StorageError::Closed)?;
+        Ok(self.made(number?))
+    }
+
+    /// The commit, which was made.
+    fn made(&self, number: u64) -> Committed {
+        self.table.storage().note_taken(self.taken_bytes);
+        Committed {
+            number,
+            ..self.committed
+        }
+    }
 }

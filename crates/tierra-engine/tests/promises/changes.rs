@@ -12,7 +12,7 @@ use tierra_engine::{
 };
 
 use crate::changed::{Model, Random, batch, change, check, commit, ids, spec};
-use crate::support::options;
+use crate::support::{folders, options};
 
 /// A table, the keys that go, and the rows that come.
 type TableChange<'a> = (&'a str, Vec<i64>, Vec<(i64, i64)>);
@@ -404,7 +404,10 @@ fn snapshots_of_several_tables_are_of_one_moment() {
 /// Many sessions at once: each commit counts once, and of two that delete a row one is told so.
 #[test]
 fn sessions_that_commit_at_once_share_records_and_lose_nothing() {
-    let dir = tempfile::tempdir().unwrap();
+    folders().iter().for_each(sessions_commit_at_once);
+}
+
+fn sessions_commit_at_once(dir: &tempfile::TempDir) {
     let path = dir.path().join("db");
     let database = Database::create(&path, &options()).unwrap();
     let table = database.create_table(spec("t", true)).unwrap();

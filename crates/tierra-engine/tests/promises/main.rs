@@ -23,6 +23,7 @@ mod simulated;
 mod support;
 
 mod access;
+mod at_once;
 mod backup;
 mod backup_damage;
 mod backup_kill;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{all_rows, options, rows, spec};
+use crate::support::{all_rows, folders, options, rows, spec};
 use tierra_engine::{Database, OpenError, UnavailableError};
 
 const RECORDS: i64 = 8;
@@ -168,7 +168,10 @@ fn what_a_killed_process_acknowledged_is_noticed_but_for_the_newest_record() {
 /// After a second of rest not even the newest can go.
 #[test]
 fn after_a_rest_the_newest_record_is_noticed_too() {
-    let dir = tempfile::tempdir().unwrap();
+    folders().iter().for_each(newest_record_after_a_rest);
+}
+
+fn newest_record_after_a_rest(dir: &tempfile::TempDir) {
     let (db, killed) = (dir.path().join("db"), dir.path().join("killed"));
     let database = Database::create(&db, &options()).unwrap();
     let [t, u] = ["t", "u"].map(|name| database.create_table(spec(name, vec![0])).unwrap());

@@ -24,6 +24,15 @@ pub(crate) fn options() -> DatabaseOptions {
     }
 }
 
+/// A folder where temporary files are, which is usually a disk, and one in memory, where small commits are made at once.
+pub(crate) fn folders() -> [tempfile::TempDir; 2] {
+    let memory = tempfile::TempDir::new_in("/dev/shm");
+    [
+        tempfile::tempdir().unwrap(),
+        memory.unwrap_or_else(|_| tempfile::tempdir().unwrap()),
+    ]
+}
+
 /// Bytes in use in the pool, once what goes on in the background (merges) is done.
 pub(crate) fn pool_bytes(database: &Database) -> u64 {
     database.wait_for_near_copies().unwrap();

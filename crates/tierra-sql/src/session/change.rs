@@ -12,7 +12,7 @@ use datafusion::logical_expr::{LogicalPlan, Statement as LogicalStatement};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
-use tierra_engine::{Change as TableChange, CommitError, RowIds};
+use tierra_engine::{Change as TableChange, CommitError, Committed, RowIds, Submitted};
 
 use super::prepare::{Prepared, PreparedChange, PreparedPlan, written_parameters};
 use super::run::{done, physical, planned};
@@ -196,21 +196,17 @@ impl Session {
 
     /// Commits a write outside a transaction; returns the number of rows.
     async fn write_alone(&self, write: Write) -> Result<u64, SqlError> {
-        let (database, execution) = (Arc::clone(&self.database), self.execution());
         Commit::of_statement().begin()?;
-        let written = tokio::task::spawn_blocking(move || {
-            let mut tries = 1;
-            loop {
-                let snapshot = write.plan().table().snapshot();
-                let (change, rows) = write.change(snapshot, execution)?;
-                match database.commit(vec![change]) {
-                    Ok(_) => return Ok(rows),
-                    Err(CommitError::Conflict { .. }) if tries < TRIES_MOST => tries += 1,
-                    Err(error) => return Err(SqlError::of_commit(error, "statement")),
-                }
+        let mut tries = 1;
+        loop {
+            let snapshot = write.plan().table().snapshot();
+            let (change, rows) = write.change(snapshot, self.execution())?;
+            match self.committed(vec![change]).await? {
+                Ok(_) => return Ok(rows),
+                Err(CommitError::Conflict { .. }) if tries < TRIES_MOST => tries += 1,
+                Err(error) => return Err(SqlError::of_commit(error, "statement")),
             }
-        });
-        written.await.map_err(SqlError::engine)?
+        }
     }
 
     /// Runs a planned INSERT.
@@ -422,19 +418,31 @@ impl Session {
 
     /// Commits the change of a statement outside a transaction.
     async fn commit(&self, change: TableChange) -> Result<(), SqlError> {
-        let database = Arc::clone(&self.database);
         // A statement that was dropped meanwhile ends here.
         tokio::task::yield_now().await;
         let commit = Commit::of_statement();
         commit.begin()?;
-        let committed = tokio::task::spawn_blocking(move || database.commit(vec![change])).await;
-        match committed {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => {
+        match self.committed(vec![change]).await? {
+            Ok(_) => Ok(()),
+            Err(error) => {
                 commit.refused();
                 Err(SqlError::of_commit(error, "statement"))
             }
-            Err(join) => Err(SqlError::engine(join)),
+        }
+    }
+
+    /// The outcome of a commit. One that takes long is made on a thread that may block, also if nobody waits for it any more.
+    pub(super) async fn committed(
+        &self,
+        changes: Vec<TableChange>,
+    ) -> Result<Result<Committed, CommitError>, SqlError> {
+        match self.database.submit(changes) {
+            Ok(Submitted::Done(committed)) => Ok(Ok(committed)),
+            Ok(Submitted::Waiting(waiting)) => {
+                let committed = tokio::task::spawn_blocking(|| waiting.wait()).await;
+                committed.map_err(SqlError::engine)
+            }
+            Err(error) => Ok(Err(error)),
         }
     }
 

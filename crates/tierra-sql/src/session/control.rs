@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use datafusion::sql::sqlparser::ast;
 use tierra_engine::{Change as TableChange, CommitError, Snapshot, Table};
 
@@ -19,6 +20,9 @@ use crate::error::{ChangeError, DefinitionError, SqlError};
 use crate::memory::Collected;
 use crate::names::identifier;
 use crate::outcome::Outcome;
+
+/// A change of more rows is added to a transaction on a thread that may block.
+const PROMPT_ROWS_MOST: usize = 1_000;
 
 impl Session {
     /// Runs a statement that begins, ends or marks a transaction; `None` for another.
@@ -97,9 +101,7 @@ impl Session {
             return Ok(done("ROLLBACK"));
         }
         let changes = transaction.into_changes();
-        let database = Arc::clone(&self.database);
-        let committed = tokio::task::spawn_blocking(move || database.commit(changes)).await;
-        let committed = committed.map_err(SqlError::engine)?;
+        let committed = self.committed(changes).await?;
         committed.map_err(|error| SqlError::of_commit(error, "transaction"))?;
         Ok(done("COMMIT"))
     }
@@ -116,11 +118,19 @@ impl Session {
             appended,
         } = change;
         let mut pending = self.transactions.pending(snapshot.table())?;
-        let applied = tokio::task::spawn_blocking(move || {
+        let rows =
+            deleted.len() as usize + appended.iter().map(RecordBatch::num_rows).sum::<usize>();
+        let apply = move || {
             pending.apply(&deleted, &appended)?;
             Ok::<_, CommitError>(pending)
-        });
-        let applied = applied.await.map_err(SqlError::engine)?;
+        };
+        let applied = match rows <= PROMPT_ROWS_MOST {
+            true => apply(),
+            false => {
+                let applied = tokio::task::spawn_blocking(apply).await;
+                applied.map_err(SqlError::engine)?
+            }
+        };
         let pending = applied.map_err(|error| match error {
             CommitError::TooManyRows { table, most } => {
                 ChangeError::TooManyRows { table, most }.into()

@@ -10,8 +10,8 @@
 #[cfg(test)]
 mod tests;
 
-use tierra_memory::LINE_BYTES;
 use tierra_memory::replication::{Method, ReplicaSet, ReplicationError, SetWrites};
+use tierra_memory::{LINE_BYTES, MediumKind};
 
 use super::header::{LogHeader, MARK_AT};
 use super::record::{Label, Record};
@@ -46,6 +46,8 @@ struct Last {
     extent: ExtentId,
     head: LogHeader,
     set: ReplicaSet,
+    /// Whether all its copies are memory: writing waits for no device.
+    is_memory: bool,
 }
 
 /// A record that is complete and has its place.
@@ -127,8 +129,12 @@ impl TailLog {
     ) -> Result<Self, ReplicationError> {
         let last = last.zip(end.head).map(|(extent, head)| {
             let set = replica_set(extent)?;
-            let extent = extent.id();
-            Ok::<_, ReplicationError>(Last { extent, head, set })
+            Ok::<_, ReplicationError>(Last {
+                extent: extent.id(),
+                head,
+                set,
+                is_memory: is_memory(extent),
+            })
         });
         Ok(Self {
             last: last.transpose()?,
@@ -153,6 +159,11 @@ impl TailLog {
     pub(crate) fn fits(&self, record: &Record) -> bool {
         self.last_bytes()
             .is_some_and(|len_bytes| self.end.at + record.len_bytes() <= len_bytes)
+    }
+
+    /// Whether its last extent is memory, so that writing to it waits for no device.
+    pub(crate) fn is_memory(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.is_memory)
     }
 
     /// Size of the extent to be added for this record.
@@ -192,6 +203,7 @@ impl TailLog {
             extent: entry.extent,
             head,
             set: replica_set(extent)?,
+            is_memory: is_memory(extent),
         });
         // The manifest that names the extent implies that all earlier records were acknowledged.
         self.end = LogEnd {
@@ -207,6 +219,7 @@ impl TailLog {
     pub(crate) fn change_copies(&mut self, extent: &OwnedExtent) -> Result<(), ReplicationError> {
         if let Some(last) = &mut self.last {
             last.set = replica_set(extent)?;
+            last.is_memory = is_memory(extent);
         }
         Ok(())
     }
@@ -372,4 +385,10 @@ fn replica_set(extent: &OwnedExtent) -> Result<ReplicaSet, ReplicationError> {
         .map(|copy| (copy.pool().clone(), copy.extent()))
         .collect();
     ReplicaSet::of_equal(&copies)
+}
+
+fn is_memory(extent: &OwnedExtent) -> bool {
+    let copies = extent.copies().iter();
+    let mut media = copies.map(|copy| copy.pool().medium());
+    media.all(|medium| medium != MediumKind::File)
 }

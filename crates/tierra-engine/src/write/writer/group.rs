@@ -15,6 +15,7 @@ use std::sync::Arc;
 use tierra_memory::replication::ReplicationError;
 
 use super::losses::is_lost;
+use super::merge::wants_merge;
 use super::state::Writer;
 use crate::error::{CommitError, StorageError};
 use crate::manifest::{SEGMENT_ROWS, lineage_mark};
@@ -122,7 +123,27 @@ impl Group {
     }
 }
 
+/// Whether the tail is to be sealed before it takes the rows of this record.
+fn is_full(version: &TableVersion, record: &Record) -> bool {
+    let tail = &version.tail;
+    tail.rows() as usize + record.rows() as usize > SEGMENT_ROWS
+        || tail.bytes() > 0 && tail.bytes() + record.len_bytes() > TAIL_MOST_BYTES
+}
+
 impl Writer {
+    /// Whether a commit takes no longer than its records take to reach memory: no device is waited for, and nothing else is due.
+    pub(super) fn is_prompt(&self, commit: &Commit) -> bool {
+        let is_prompt = |change: &TableChange| {
+            let (table, record) = (&change.table, &change.record);
+            let version = table.current();
+            let log = self.logs.get(&table.id());
+            log.is_some_and(|log| log.is_memory() && log.fits(record))
+                && !is_full(&version, record)
+                && !wants_merge(&version)
+        };
+        self.storage.is_settled() && !self.must_cut_logs && commit.changes.iter().all(is_prompt)
+    }
+
     /// Commits all of these, and answers each.
     pub(super) fn commit_all(&mut self, commits: Vec<Commit>) {
         let mut waiting = VecDeque::with_capacity(commits.len());
@@ -241,22 +262,19 @@ impl Writer {
                 }
             }
             let len_bytes = record.len_bytes();
-            let is_full = |version: &TableVersion| {
-                let tail = &version.tail;
-                tail.rows() as usize + record.rows() as usize > SEGMENT_ROWS
-                    || tail.bytes() > 0 && tail.bytes() + len_bytes > TAIL_MOST_BYTES
-            };
             let after = |version: &TableVersion| {
                 version.after(table, &deleted.ids, rows.as_ref(), len_bytes)
             };
             let (before, version) = match group.table(table.id()) {
-                Ok(at) if is_full(&group.tables[at].version) => return Err(NotStaged::Full),
+                Ok(at) if is_full(&group.tables[at].version, record) => {
+                    return Err(NotStaged::Full);
+                }
                 Ok(at) => {
                     let staged = &group.tables[at];
                     (staged.before.clone(), after(&staged.version)?)
                 }
                 Err(_) => {
-                    if is_full(&table.current()) {
+                    if is_full(&table.current(), record) {
                         self.seal(table)?;
                     }
                     let current = table.current();

@@ -9,49 +9,22 @@
 //! Invariant: a mark never covers a record that was not acknowledged.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::group::GROUP_COMMITS_MOST;
 use super::state::Writer;
 use crate::manifest::{Manifest, TableEntry};
-use crate::table::requests::{Commit, Request};
+use crate::table::requests::{Commit, Queue, Request};
 
 /// Time after a record until its log is marked, if no later record marks it.
 const IDLE_BEFORE_MARKS: Duration = Duration::from_secs(1);
 
 impl Writer {
-    /// Waits for a request, and marks logs meanwhile. `None` when no sender is left.
-    pub(super) fn next_request(&mut self, requests: &Receiver<Request>) -> Option<Request> {
-        if let Some(request) = self.put_back.take() {
-            return Some(request);
-        }
-        loop {
-            let Some(idle_marks_at) = self.idle_marks_at else {
-                return requests.recv().ok();
-            };
-            match requests.recv_timeout(idle_marks_at.saturating_duration_since(Instant::now())) {
-                Ok(request) => {
-                    if Instant::now() >= idle_marks_at {
-                        self.mark_logs();
-                    }
-                    return Some(request);
-                }
-                Err(RecvTimeoutError::Timeout) => self.mark_logs(),
-                Err(RecvTimeoutError::Disconnected) => return None,
-            }
-        }
-    }
-
     /// A commit, and those that wait behind it.
-    pub(super) fn with_waiting(
-        &mut self,
-        commit: Commit,
-        requests: &Receiver<Request>,
-    ) -> Vec<Commit> {
+    pub(super) fn with_waiting(&mut self, commit: Commit, queue: &Queue) -> Vec<Commit> {
         let mut commits = vec![commit];
         while commits.len() < GROUP_COMMITS_MOST {
-            match requests.try_recv() {
+            match queue.try_next() {
                 Ok(Request::Commit(commit)) => commits.push(commit),
                 Ok(other) => {
                     self.put_back = Some(other);
@@ -69,6 +42,13 @@ impl Writer {
         if self.storage.options.recorder.is_none() {
             self.idle_marks_at
                 .get_or_insert_with(|| Instant::now() + IDLE_BEFORE_MARKS);
+        }
+    }
+
+    /// Marks all logs up to their ends, if it is time.
+    pub(super) fn mark_logs_if_due(&mut self) {
+        if self.idle_marks_at.is_some_and(|at| Instant::now() >= at) {
+            self.mark_logs();
         }
     }
 

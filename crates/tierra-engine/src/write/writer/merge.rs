@@ -25,16 +25,16 @@ struct MergeStep {
     remapping: Remapping,
 }
 
+/// Whether any dictionary is to be merged with its delta.
+pub(super) fn wants_merge(version: &TableVersion) -> bool {
+    let mut dictionaries = version.dictionaries.iter().flatten();
+    dictionaries.any(|dictionary| dictionary.wants_merge())
+}
+
 impl Writer {
     /// Merges the dictionaries whose delta exceeds a tenth, unless a load is running: then that load's commit tries again.
     pub(super) fn merge_if_due(&mut self, table: &Arc<Table>) {
-        let current = table.current();
-        if !current
-            .dictionaries
-            .iter()
-            .flatten()
-            .any(|dictionary| dictionary.wants_merge())
-        {
+        if !wants_merge(&table.current()) {
             return;
         }
         let Some(pass) = table.load_merge_lock().try_enter_merge() else {
