@@ -8,7 +8,6 @@ mod groups;
 mod strings;
 mod totals;
 
-use std::iter::repeat_n;
 use std::mem;
 use std::sync::Arc;
 
@@ -301,15 +300,12 @@ impl Column {
 
     /// Appends places for `count` NULLs.
     fn extend_empty(&mut self, count: usize) {
-        fn pad<T: Clone + Default>(values: &mut Vec<T>, count: usize) {
-            values.resize(values.len() + count, T::default());
-        }
         match self {
             Column::Boolean(values) => values.append_n(count, false),
-            Column::Integer(values) => pad(values, count),
-            Column::BigInt(values) => pad(values, count),
-            Column::Double(values) => pad(values, count),
-            Column::Decimal(values) => pad(values, count),
+            Column::Integer(values) => drop(grown(values, count)),
+            Column::BigInt(values) => drop(grown(values, count)),
+            Column::Double(values) => drop(grown(values, count)),
+            Column::Decimal(values) => drop(grown(values, count)),
             Column::Strings(strings) => strings.append_empty(count),
         }
     }
@@ -342,16 +338,14 @@ impl Column {
         match (self, data.payload) {
             (Column::Integer(values), Payload::Runs(runs)) => {
                 let plus = ordinal::to_i32(data.base);
-                runs.for_each_code(kernels, |rows, code| {
-                    values.extend(repeat_n(plus.wrapping_add(code as i32), rows));
-                });
+                let out = grown(values, data.rows);
+                runs.write(kernels, out, |code| plus.wrapping_add(code as i32));
                 true
             }
             (Column::BigInt(values), Payload::Runs(runs)) => {
                 let plus = ordinal::to_i64(data.base);
-                runs.for_each_code(kernels, |rows, code| {
-                    values.extend(repeat_n(plus.wrapping_add(code as i64), rows));
-                });
+                let out = grown(values, data.rows);
+                runs.write(kernels, out, |code| plus.wrapping_add(code as i64));
                 true
             }
             (Column::Integer(values), _) => {
@@ -398,6 +392,13 @@ impl Column {
             }
         }
     }
+}
+
+/// Places for `count` more values.
+fn grown<T: Clone + Default>(values: &mut Vec<T>, count: usize) -> &mut [T] {
+    let before = values.len();
+    values.resize(before + count, T::default());
+    &mut values[before..]
 }
 
 fn extend<T: OrdinalType>(values: &mut Vec<T::Native>, codes: Codes<'_>, base: u64) {
