@@ -483,7 +483,8 @@ impl Session {
                 name: name.to_string(),
                 parameters: parameters.collect::<Result<_, SqlError>>()?,
             };
-            self.run_bound(execute, Given::Bound, &[]).await
+            // Apart: it is large, and what contains it is moved.
+            Box::pin(self.run_bound(execute, Given::Bound, &[])).await
         };
         Box::pin(async move {
             let tracked = self.connection.begin(text);
