@@ -73,7 +73,7 @@ impl Options {
         self
     }
 
-    /// Bytes that the queries of one session may use together; by default half of the machine's memory.
+    /// Bytes that the queries of one session may use together; by default half of the memory that the process may have.
     pub fn query_memory_bytes(mut self, bytes: usize) -> Self {
         self.session.query_memory_bytes = Some(bytes);
         self

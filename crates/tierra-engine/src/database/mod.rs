@@ -691,15 +691,7 @@ pub(crate) struct Opened {
 pub(crate) fn near_memory(options: &DatabaseOptions) -> Result<NearMemory, OpenError> {
     let bytes = match options.near_memory_bytes {
         Some(bytes) => bytes,
-        None => {
-            let nodes = Topology::discover()?.nodes;
-            nodes
-                .iter()
-                .filter(|node| node.has_cpus())
-                .map(|node| node.bytes)
-                .sum::<u64>()
-                / 4
-        }
+        None => Topology::discover()?.usable_near_bytes() / 4,
     };
     Ok(NearMemory::new(bytes))
 }

@@ -10,8 +10,8 @@ use crate::storage::read_checks::VerifyReads;
 /// Options for creating and opening a database.
 #[derive(Clone, Debug, Default)]
 pub struct DatabaseOptions {
-    /// Near memory for copies of chunks and indexes; `None`: a quarter of the machine's. If it is too small for all of them, the
-    /// most read ones get it.
+    /// Near memory for copies of chunks and indexes; `None`: a quarter of what the process may have of the machine's. If it is too
+    /// small for all of them, the most read ones get it.
     pub near_memory_bytes: Option<u64>,
     /// Path of a new database's far pool, a file or a DAX device; `None`: in the directory. Stored in the directory file, and
     /// ignored when a database is opened.

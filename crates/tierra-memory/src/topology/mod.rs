@@ -1,11 +1,12 @@
 //! The memory of this machine: sockets, NUMA nodes, DAX devices, and mounts that can hold a pool.
 //!
-//! Everything is read from sysfs and the mount table below a root directory, so that a machine can
+//! Everything is read from sysfs, procfs and the mount table below a root directory, so that a machine can
 //! be described by a folder of small files. Invariant: a [`Topology`] has at least one node, and
 //! sockets and nodes are sorted by number.
 
 mod dax;
 mod error;
+mod limit;
 mod mounts;
 mod node;
 mod sysfs;
@@ -31,6 +32,8 @@ pub struct Topology {
     pub dax_mounts: Vec<Mount>,
     /// File systems in memory.
     pub tmpfs_mounts: Vec<Mount>,
+    /// The most bytes that the control groups of this process let it have; `None` if they do not limit it.
+    pub memory_limit: Option<u64>,
 }
 
 impl Topology {
@@ -57,7 +60,23 @@ impl Topology {
             dax_devices,
             dax_mounts,
             tmpfs_mounts,
+            memory_limit: limit::read(root)?,
         })
+    }
+
+    /// Bytes that this process may have of its machine's memory: all of it, or what its control groups allow.
+    pub fn usable_bytes(&self) -> u64 {
+        self.limited(self.nodes.iter())
+    }
+
+    /// The same of the nodes that have processors.
+    pub fn usable_near_bytes(&self) -> u64 {
+        self.limited(self.nodes.iter().filter(|node| node.has_cpus()))
+    }
+
+    fn limited<'a>(&self, nodes: impl Iterator<Item = &'a Node>) -> u64 {
+        let bytes = nodes.map(|node| node.bytes).sum();
+        self.memory_limit.map_or(bytes, |limit| limit.min(bytes))
     }
 
     /// How a node's memory looks from a socket: near if it is the socket's own.

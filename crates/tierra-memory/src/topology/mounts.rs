@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 36 35 98:0 / /mnt/pmem0 rw,noatime shared:1 - ext4 /dev/pmem0 rw,dax=always
-//!              mount point           optional ..| type source    super options
+//!         root mount point           optional ..| type source    super options
 //! ```
 //! Invariant: only writable mounts are listed, none of the kernel's own below `/sys` and `/proc`, and
 //! each mount point once (the last mounted hides the others).
@@ -40,7 +40,7 @@ pub(super) fn read(root: &Path) -> Result<(Vec<Mount>, Vec<Mount>), TopologyErro
             _ if line.has_dax() => &mut dax,
             _ => continue,
         };
-        let path = unescape(line.path);
+        let path = line.path();
         if !line.is_writable() || path.starts_with("/sys") || path.starts_with("/proc") {
             continue;
         }
@@ -63,7 +63,8 @@ pub(super) fn read(root: &Path) -> Result<(Vec<Mount>, Vec<Mount>), TopologyErro
 
 /// The fields of a line that matter here.
 #[derive(Debug, PartialEq, Eq)]
-struct MountInfoLine<'a> {
+pub(super) struct MountInfoLine<'a> {
+    root: &'a str,
     path: &'a str,
     options: &'a str,
     file_system: &'a str,
@@ -73,11 +74,12 @@ struct MountInfoLine<'a> {
 
 impl<'a> MountInfoLine<'a> {
     /// `None` for a line that is not a mount: newer kernels may add what this program cannot know.
-    fn parse(line: &'a str) -> Option<MountInfoLine<'a>> {
+    pub(super) fn parse(line: &'a str) -> Option<MountInfoLine<'a>> {
         let (mount, system) = line.split_once(" - ")?;
-        let mut mount = mount.split(' ').skip(4);
+        let mut mount = mount.split(' ').skip(3);
         let mut system = system.split(' ');
         Some(MountInfoLine {
+            root: mount.next()?,
             path: mount.next()?,
             options: mount.next()?,
             file_system: system.next()?,
@@ -86,10 +88,27 @@ impl<'a> MountInfoLine<'a> {
         })
     }
 
+    /// What of the file system is mounted.
+    pub(super) fn root(&self) -> PathBuf {
+        unescape(self.root)
+    }
+
+    /// Where it is mounted.
+    pub(super) fn path(&self) -> PathBuf {
+        unescape(self.path)
+    }
+
+    pub(super) fn is_of(&self, file_system: &str) -> bool {
+        self.file_system == file_system
+    }
+
+    /// Whether the file system, not its mount, has this option.
+    pub(super) fn has_option(&self, option: &str) -> bool {
+        self.super_options.split(',').any(|other| other == option)
+    }
+
     fn has_dax(&self) -> bool {
-        self.super_options
-            .split(',')
-            .any(|option| matches!(option, "dax" | "dax=always"))
+        self.has_option("dax") || self.has_option("dax=always")
     }
 
     fn is_writable(&self) -> bool {

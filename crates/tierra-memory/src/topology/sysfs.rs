@@ -244,7 +244,7 @@ fn read_optional(path: &Path) -> Result<Option<String>, TopologyError> {
     }
 }
 
-fn parse<T: std::str::FromStr>(
+pub(super) fn parse<T: std::str::FromStr>(
     path: &Path,
     text: &str,
     expected: &'static str,

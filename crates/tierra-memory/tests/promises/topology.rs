@@ -198,3 +198,116 @@ fn this_machine_is_understood() {
     );
     assert!(machine.nodes.is_sorted_by_key(|node| node.id));
 }
+
+/// The small machine, of 2 MiB, with this group and a hierarchy of version 2 of which `part` is mounted.
+fn grouped(group: &str, part: &str) -> TempDir {
+    let root = small();
+    put(&root, "proc/self/cgroup", group);
+    let mounts = format!(
+        "22 27 0:21 / /proc rw,relatime - proc proc rw\n\
+         29 23 0:26 {part} /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw,nsdelegate"
+    );
+    put(&root, "proc/self/mountinfo", &mounts);
+    root
+}
+
+#[test]
+fn the_least_limit_of_a_group_and_of_those_above_it_counts() {
+    let found = |files: &[(&str, &str)]| {
+        let root = grouped("0::/system.slice/tierra.service", "/");
+        for (path, text) in files {
+            put(&root, &format!("sys/fs/cgroup/{path}"), text);
+        }
+        let machine = Topology::discover_in(root.path()).unwrap();
+        (
+            machine.memory_limit,
+            machine.usable_bytes(),
+            machine.usable_near_bytes(),
+        )
+    };
+    let (own, above) = (
+        "system.slice/tierra.service/memory.max",
+        "system.slice/memory.max",
+    );
+    let limited = |bytes| (Some(bytes), bytes, bytes);
+    assert_eq!(found(&[]), (None, 2 << 20, 2 << 20));
+    assert_eq!(
+        found(&[(own, "max"), (above, "max")]),
+        (None, 2 << 20, 2 << 20)
+    );
+    assert_eq!(found(&[(own, "1048576"), (above, "max")]), limited(1 << 20));
+    assert_eq!(found(&[(own, "max"), (above, "4096")]), limited(4096));
+    assert_eq!(found(&[(own, "8192"), (above, "4096")]), limited(4096));
+    assert_eq!(found(&[(own, "4096"), (above, "8192")]), limited(4096));
+    assert_eq!(found(&[("memory.max", "4096")]), limited(4096));
+    // What slows a group down.
+    let high = "system.slice/tierra.service/memory.high";
+    assert_eq!(found(&[(own, "8192"), (high, "4096")]), limited(4096));
+    // A limit beyond the machine's memory is none that matters.
+    assert_eq!(
+        found(&[(own, "8388608")]),
+        (Some(8 << 20), 2 << 20, 2 << 20)
+    );
+    // A group beside it.
+    assert_eq!(found(&[("user.slice/memory.max", "4096")]).0, None);
+}
+
+/// In a container the group is named from where the host sees it, or from the container's own root.
+#[test]
+fn limits_are_found_through_what_is_mounted() {
+    for (group, part, file) in [
+        ("0::/", "/", "memory.max"),
+        ("0::/a/b", "/a/b", "memory.max"),
+        ("0::/a/b/c", "/a/b", "c/memory.max"),
+        ("0::/a/b", "/elsewhere", "memory.max"),
+        ("0::/../x", "/", "memory.max"),
+        ("0::/a b", "/", "a b/memory.max"),
+        ("7:cpu:/x\n0::/y", "/", "y/memory.max"),
+    ] {
+        let root = grouped(group, part);
+        put(&root, &format!("sys/fs/cgroup/{file}"), "4096");
+        let machine = Topology::discover_in(root.path()).unwrap();
+        assert_eq!(machine.memory_limit, Some(4096), "{group} {part}");
+    }
+    // Files outside of the hierarchy are none of its limits.
+    let root = grouped("0::/a/b", "/");
+    put(&root, "sys/fs/memory.max", "4096");
+    let machine = Topology::discover_in(root.path()).unwrap();
+    assert_eq!(machine.memory_limit, None);
+}
+
+#[test]
+fn limits_of_version_1_count_as_well() {
+    let root = small();
+    put(
+        &root,
+        "proc/self/cgroup",
+        "4:memory:/jobs/a\n1:cpu,cpuacct:/other\n0::/",
+    );
+    put(
+        &root,
+        "proc/self/mountinfo",
+        "22 27 0:21 / /proc rw,relatime - proc proc rw
+30 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct
+31 23 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+32 23 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw",
+    );
+    let limit = || Topology::discover_in(root.path()).unwrap().memory_limit;
+    let file = "sys/fs/cgroup/memory/jobs/a/memory.limit_in_bytes";
+    // As the kernel writes that there is none.
+    put(&root, file, "9223372036854771712");
+    assert_eq!(limit(), None);
+    put(
+        &root,
+        "sys/fs/cgroup/memory/jobs/memory.limit_in_bytes",
+        "8192",
+    );
+    assert_eq!(limit(), Some(8192));
+    put(&root, file, "4096");
+    assert_eq!(limit(), Some(4096));
+    put(&root, file, "many");
+    assert!(matches!(
+        Topology::discover_in(root.path()),
+        Err(TopologyError::Malformed { .. })
+    ));
+}

@@ -30,13 +30,12 @@ pub(crate) use texts::with_compact_strings;
 pub use watch::release_memory_with;
 pub(crate) use watch::{Watched, Writing};
 
-/// By default queries may use one part in this many of the machine's memory.
+/// By default queries may use one part in this many of the memory that the process may have.
 const DEFAULT_PART: u64 = 2;
 
-/// Bytes that queries may use by default: half of the machine's memory.
+/// Bytes that queries may use by default: half of the machine's memory, or of what control groups leave of it.
 pub(crate) fn default_bytes() -> usize {
-    let nodes = Topology::discover().map(|topology| topology.nodes);
-    let bytes: u64 = nodes.map_or(u64::MAX, |nodes| nodes.iter().map(|node| node.bytes).sum());
+    let bytes = Topology::discover().map_or(u64::MAX, |topology| topology.usable_bytes());
     usize::try_from(bytes / DEFAULT_PART).unwrap_or(usize::MAX)
 }
 

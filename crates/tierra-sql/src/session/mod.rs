@@ -64,7 +64,7 @@ pub struct SessionOptions {
     pub threads: Option<usize>,
     /// How lookups wait for memory; by default the way that is measured to be faster.
     pub execution: Option<Scheduling>,
-    /// Bytes that the session's queries may use together; by default half of the machine's memory.
+    /// Bytes that the session's queries may use together; by default half of the memory that the process may have.
     pub query_memory_bytes: Option<usize>,
     /// Whether statements that name a file are refused, because whoever writes them is not whose files they are: reading one, COPY
     /// to one, and CREATE TIER.
