@@ -312,7 +312,8 @@ async function cancel(id, button) {
   button.disabled = true;
   try {
     const answer = await fetch(`/api/queries/${id}/cancel`, { method: "POST", headers: { "Content-Type": "application/sql" } });
-    say("now-words", answer.ok ? `Statement ${id} was cancelled.` : `Statement ${id} has ended already.`);
+    const fate = { 200: "was cancelled", 403: "is another user's", 404: "has ended already" }[answer.status];
+    say("now-words", `Statement ${id} ${fate ?? "could not be cancelled"}.`);
   } catch (error) {
     say("now-words", `Statement ${id} could not be cancelled: ${error.message}`);
   }

@@ -75,7 +75,7 @@ impl IntoResponse for Fault {
 /// The status for a code: whose fault it is, and whether to try again.
 fn status_of(code: &str) -> StatusCode {
     match code {
-        "25006" => StatusCode::FORBIDDEN,
+        "25006" | "42501" => StatusCode::FORBIDDEN,
         // Cancelled: neither wrong nor to be repeated by a machine.
         "57014" => StatusCode::CONFLICT,
         _ => match &code[..2] {
@@ -103,6 +103,7 @@ mod tests {
             ("58030", 500),
             ("XX000", 500),
             ("25006", 403),
+            ("42501", 403),
             ("57014", 409),
         ] {
             assert_eq!(status_of(code).as_u16(), status, "{code}");

@@ -10,7 +10,7 @@ const CHECKS_MOST: usize = 4;
 pub(crate) struct Gate {
     /// Names of this machine besides `localhost` and addresses.
     pub(crate) names: Vec<String>,
-    /// Who may do anything; without them everybody on this machine.
+    /// Who may do anything, or read; without them everybody on this machine may do anything.
     pub(crate) users: Option<Users>,
     pub(crate) checks: Semaphore,
 }

@@ -29,9 +29,13 @@ use crate::peer::{Accepted, Peer};
 /// The type of content of every POST. A form cannot have it, and a script of another origin may only send it if it is allowed to,
 /// which it never is.
 pub(crate) const SQL_TYPE: &str = "application/sql";
-/// Who sent a request; empty where there are no users.
+/// Who sent a request.
 #[derive(Clone)]
-pub(crate) struct User(pub(crate) String);
+pub(crate) struct User {
+    /// Empty where there are no users.
+    pub(crate) name: String,
+    pub(crate) reads_only: bool,
+}
 
 /// Headers of every answer.
 fn headers() -> [(HeaderName, &'static str); 5] {
@@ -183,9 +187,16 @@ fn check_type(headers: &HeaderMap) -> Result<(), Fault> {
 
 /// Who sent the request. The password is checked once for a connection, as long as it stays the same.
 async fn log_in(gate: &Arc<Gate>, peer: &Peer, headers: &HeaderMap) -> Result<User, Fault> {
-    if gate.users.is_none() {
-        return Ok(User(String::new()));
-    }
+    let Some(users) = &gate.users else {
+        return Ok(User {
+            name: String::new(),
+            reads_only: false,
+        });
+    };
+    let known_as = |name: String| User {
+        reads_only: users.reads_only(&name),
+        name,
+    };
     let unknown = || {
         let message = "a user and a password are needed";
         Fault::new(StatusCode::UNAUTHORIZED, message)
@@ -194,7 +205,7 @@ async fn log_in(gate: &Arc<Gate>, peer: &Peer, headers: &HeaderMap) -> Result<Us
     let header = single(headers, AUTHORIZATION).unwrap_or_default();
     let known = accepted().clone();
     if let Some(known) = known.filter(|known| known.header == header.as_bytes()) {
-        return Ok(User(known.user));
+        return Ok(known_as(known.user));
     }
     let Some((user, password)) = credentials(header) else {
         return Err(unknown());
@@ -213,7 +224,7 @@ async fn log_in(gate: &Arc<Gate>, peer: &Peer, headers: &HeaderMap) -> Result<Us
         header: header.as_bytes().to_vec(),
         user: user.clone(),
     });
-    Ok(User(user))
+    Ok(known_as(user))
 }
 
 /// The user and the password of Basic authentication.

@@ -8,12 +8,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 use crate::gate::Gate;
-use crate::guard::guard;
+use crate::guard::{User, guard};
 use crate::metrics::{Format, Text};
 use crate::samples::Answer;
 use crate::shared::Shared;
@@ -94,11 +94,18 @@ struct Cancelled {
     cancelled: u64,
 }
 
+/// Cancels a statement. Who may only read may cancel statements of the same user.
 async fn cancel(
     State(shared): State<Arc<Shared>>,
+    Extension(user): Extension<User>,
     Path(id): Path<u64>,
 ) -> Result<Json<Cancelled>, Fault> {
-    match shared.monitor.cancel(id) {
+    let owner = shared.monitor.user_of(id);
+    if user.reads_only && owner.as_ref().is_some_and(|owner| *owner != user.name) {
+        let message = "a user who may only read may cancel what the same user runs";
+        return Err(Fault::of_statement("42501", message));
+    }
+    match owner.is_some() && shared.monitor.cancel(id) {
         true => Ok(Json(Cancelled { cancelled: id })),
         false => Err(Fault::new(
             StatusCode::NOT_FOUND,

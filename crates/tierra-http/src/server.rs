@@ -37,7 +37,7 @@ pub struct Options {
     pub address: SocketAddr,
     /// Names by which clients may call this server, besides `localhost` and addresses.
     pub names: Vec<String>,
-    /// Who may do anything, by name and password. With `None` everybody may, and the address must be of this machine alone.
+    /// Who may connect, by name and password. With `None` everybody may, and the address must be of this machine alone.
     pub users: Option<Users>,
     /// What encrypts connections: with it, none is served without.
     pub tls: Option<Tls>,

@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use serde::Serialize;
-use tierra_sql::{Done, Outcome, Session, Statement, TransactionState, statements};
+use tierra_sql::{Done, Outcome, Session, SessionOptions, Statement, TransactionState, statements};
 use tokio::time::timeout;
 
 use crate::answer::{self, Format};
@@ -42,7 +42,7 @@ struct Confirmed {
 /// Runs the statements of the body.
 pub(crate) async fn post(
     State(shared): State<Arc<Shared>>,
-    Extension(User(user)): Extension<User>,
+    Extension(user): Extension<User>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Fault> {
@@ -53,10 +53,14 @@ pub(crate) async fn post(
     let Some((last, before)) = all.split_last() else {
         return Err(Fault::of_statement("42601", "there is no statement"));
     };
-    let session = Session::new(Arc::clone(&shared.database), &shared.session)?;
+    let options = SessionOptions {
+        reads_only: user.reads_only,
+        ..shared.session.clone()
+    };
+    let session = Session::new(Arc::clone(&shared.database), &options)?;
     let client = headers.get(USER_AGENT).and_then(|name| name.to_str().ok());
     let client: String = client.unwrap_or("http").chars().take(CLIENT_MOST).collect();
-    session.set_client(&user, &client);
+    session.set_client(&user.name, &client);
     let numbered = |fault: Fault, number: usize| match all.len() {
         1 => fault,
         _ => fault.in_statement(number),

@@ -6,6 +6,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, Int32Array, RecordBatch, Strin
 use arrow::datatypes::{Field as ArrowField, Schema};
 use tierra_sql::{Outcome, Statement, TransactionState};
 
+use crate::cancel::Asked;
 use crate::connection::{Connection, Stop};
 use crate::error::Fault;
 use crate::facts::Fact;
@@ -183,7 +184,11 @@ impl Connection {
             Own::Show(name) => self.shown(name).map(Some),
             Own::Facts(facts) => self.facts(facts, runs).map(Some),
             Own::Catalog(question) => question
-                .rows(self.session.database(), self.user())
+                .rows(
+                    self.session.database(),
+                    self.user(),
+                    !self.session.reads_only(),
+                )
                 .map(Some),
             _ => Ok(None),
         }
@@ -214,7 +219,7 @@ impl Connection {
                 Fact::Process => Arc::new(Int32Array::from(vec![self.key.process])),
                 Fact::Setting(name) => text(&self.settings.show(name)?.1),
                 Fact::Cancel(process) => {
-                    let is_cancelled = runs && self.key.cancel_other(*process);
+                    let is_cancelled = runs && self.cancel_other(*process)?;
                     Arc::new(BooleanArray::from(vec![is_cancelled]))
                 }
                 Fact::Nothing => text(""),
@@ -223,6 +228,17 @@ impl Connection {
             Ok((name.clone(), value))
         });
         row(values.collect::<Result<_, Fault>>()?)
+    }
+
+    /// Cancels what another connection runs; `false` if there is none. Who may only read may cancel statements of the same user.
+    fn cancel_other(&self, process: i32) -> Result<bool, Fault> {
+        let may = |user: &str| !self.session.reads_only() || user == self.user();
+        match self.key.cancel_other(process, may) {
+            Asked::Done => Ok(true),
+            Asked::NotThere => Ok(false),
+            Asked::Denied => Err(Fault::new("42501", "permission denied to cancel query")
+                .with_hint("a user who may only read may cancel what the same user runs")),
+        }
     }
 
     async fn put_batch(

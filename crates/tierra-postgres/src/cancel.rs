@@ -21,6 +21,8 @@ pub(crate) struct Cancels {
 
 struct Key {
     secret: i32,
+    /// Whose connection it is.
+    user: String,
     current: Arc<Current>,
 }
 
@@ -69,13 +71,14 @@ impl Cancels {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The key of a connection, which is valid while it lives.
-    pub(crate) fn register(self: &Arc<Self>) -> io::Result<CancelKey> {
+    /// The key of a connection of `user`, which is valid while it lives.
+    pub(crate) fn register(self: &Arc<Self>, user: &str) -> io::Result<CancelKey> {
         let secret = i32::from_be_bytes(random()?);
         let process = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let current = Arc::<Current>::default();
         let key = Key {
             secret,
+            user: user.to_owned(),
             current: Arc::clone(&current),
         };
         self.lock().insert(process, key);
@@ -96,18 +99,32 @@ impl Cancels {
         }
     }
 
-    /// Cancels what runs on the connection with this number, for another connection; `false` if there is none.
-    fn cancel_any(&self, process: i32) -> bool {
-        let keys = self.lock();
-        keys.get(&process)
-            .inspect(|key| key.current.cancel())
-            .is_some()
+    /// Cancels what runs on the connection with this number, for another connection, if that `may` cancel what its user runs.
+    fn cancel_any(&self, process: i32, may: impl FnOnce(&str) -> bool) -> Asked {
+        match self.lock().get(&process) {
+            None => Asked::NotThere,
+            Some(key) if !may(&key.user) => Asked::Denied,
+            Some(key) => {
+                key.current.cancel();
+                Asked::Done
+            }
+        }
     }
 
     /// Cancels what runs on all connections.
     pub(crate) fn cancel_all(&self) {
         self.lock().values().for_each(|key| key.current.cancel());
     }
+}
+
+/// What came of asking for another connection's statement to be cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Done,
+    /// There is no such connection.
+    NotThere,
+    /// It is another user's.
+    Denied,
 }
 
 /// What a client needs to cancel its statements.
@@ -119,9 +136,9 @@ pub(crate) struct CancelKey {
 }
 
 impl CancelKey {
-    /// Cancels what runs on another connection, as who has logged in may.
-    pub(crate) fn cancel_other(&self, process: i32) -> bool {
-        self.cancels.cancel_any(process)
+    /// Cancels what runs on another connection, if this one `may` cancel what that one's user runs.
+    pub(crate) fn cancel_other(&self, process: i32, may: impl FnOnce(&str) -> bool) -> Asked {
+        self.cancels.cancel_any(process, may)
     }
 }
 
@@ -139,7 +156,7 @@ mod tests {
     #[test]
     fn a_request_is_about_what_is_worked_on() {
         let cancels = Arc::<Cancels>::default();
-        let key = cancels.register().unwrap();
+        let key = cancels.register("alice").unwrap();
         let is_cancelled = || key.current.cancelled().now_or_never().is_some();
         cancels.cancel(key.process, key.secret);
         key.current.begin();
@@ -152,9 +169,18 @@ mod tests {
         key.current.end();
         key.current.begin();
         assert!(!is_cancelled(), "it was the one before");
-        assert!(cancels.cancel_any(key.process) && is_cancelled());
         let process = key.process;
+        let asked = |may: bool| {
+            cancels.cancel_any(process, |user| {
+                assert_eq!(user, "alice");
+                may
+            })
+        };
+        assert_eq!(asked(false), Asked::Denied);
+        assert!(!is_cancelled(), "it was denied");
+        assert_eq!(asked(true), Asked::Done);
+        assert!(is_cancelled());
         drop(key);
-        assert!(!cancels.cancel_any(process));
+        assert_eq!(asked(true), Asked::NotThere);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tierra_sql::{Session, SqlError, TransactionState};
+use tierra_sql::{Session, SessionOptions, SqlError, TransactionState};
 use tokio::time::{Instant, sleep};
 
 use crate::cancel::CancelKey;
@@ -97,10 +97,15 @@ pub(crate) async fn serve(client: Client, shared: Arc<Shared>) {
         );
         return wire.close().await;
     };
-    let opened = Session::new(Arc::clone(&shared.database), &shared.options.session);
+    let users = shared.options.users.as_ref();
+    let options = SessionOptions {
+        reads_only: users.is_some_and(|users| users.reads_only(&user)),
+        ..shared.options.session.clone()
+    };
+    let opened = Session::new(Arc::clone(&shared.database), &options);
     let session = opened.map(Arc::new);
     let made = session.map_err(Fault::from).and_then(|session| {
-        let key = shared.cancels.register();
+        let key = shared.cancels.register(&user);
         let key = key.map_err(|error| Fault::new("58000", error.to_string()))?;
         Ok((session, key))
     });
@@ -114,10 +119,11 @@ pub(crate) async fn serve(client: Client, shared: Arc<Shared>) {
             return wire.close().await;
         }
     };
+    let own_settings = Settings::new(&user, !session.reads_only());
     let mut connection = Connection {
         wire,
         session,
-        settings: Settings::new(&user),
+        settings: own_settings,
         statements: HashMap::new(),
         portals: HashMap::new(),
         key,

@@ -155,6 +155,7 @@ pub fn sqlstate(error: &SqlError) -> &'static str {
         ErrorKind::PlanOutOfDate => "0A000",
         ErrorKind::Memory => "53200",
         ErrorKind::ReadOnly => "25006",
+        ErrorKind::Denied => "42501",
         ErrorKind::Cancelled => "57014",
         ErrorKind::Unsupported => "0A000",
         ErrorKind::Limit => "54000",

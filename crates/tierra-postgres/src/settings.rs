@@ -162,8 +162,13 @@ fn shown(name: &'static str) -> &'static str {
 }
 
 impl Settings {
-    pub(crate) fn new(user: &str) -> Self {
-        let start = HashMap::from([("session_authorization", user.to_owned())]);
+    /// Those of a user.
+    pub(crate) fn new(user: &str, is_superuser: bool) -> Self {
+        let is_superuser = if is_superuser { "on" } else { "off" };
+        let start = HashMap::from([
+            ("is_superuser", is_superuser.to_owned()),
+            ("session_authorization", user.to_owned()),
+        ]);
         Self {
             values: HashMap::new(),
             before: Vec::new(),
@@ -368,7 +373,7 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_is_refused() {
-        let mut settings = Settings::new("u");
+        let mut settings = Settings::new("u", true);
         for (name, value, code) in [
             ("nosuch", "1", "42704"),
             ("server_version", "15", "55P02"),
@@ -397,7 +402,7 @@ mod tests {
 
     #[test]
     fn local_values_end_with_the_transaction() {
-        let mut settings = Settings::new("u");
+        let mut settings = Settings::new("u", true);
         set(&mut settings, "statement_timeout", "2s").unwrap();
         settings
             .set("statement_timeout", Some(&["5".into()]), true)

@@ -1,8 +1,10 @@
-//! Who may connect: a file of users, with PostgreSQL's SCRAM verifiers in place of passwords.
+//! Who may connect, and who of them may only read: a file of users, with PostgreSQL's SCRAM verifiers in place of passwords.
 //!
 //! ```toml
 //! alice = "SCRAM-SHA-256$4096:c2FsdA==$StoredKey:ServerKey"
+//! grafana = { verifier = "SCRAM-SHA-256$4096:c2FsdA==$StoredKey:ServerKey", read-only = true }
 //! ```
+//! Invariant: a right is what the file says in words that are known. Anything else in it is an error, and no user.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -56,14 +58,33 @@ pub enum UsersError {
         /// The user.
         user: String,
     },
+    /// A user has something that users do not have.
+    #[error(
+        "{}: user '{user}' has '{key}', but a user has only a 'verifier' in quotes, and 'read-only' that is true or false", file.display()
+    )]
+    Key {
+        /// The file.
+        file: PathBuf,
+        /// The user.
+        user: String,
+        /// What it has.
+        key: String,
+    },
 }
 
 /// The users of a server.
 #[derive(Clone)]
 pub struct Users {
-    verifiers: HashMap<String, Verifier>,
+    users: HashMap<String, User>,
     /// Makes the salts of users that do not exist, so that these are the same each time.
     secret: [u8; 32],
+}
+
+/// A user.
+#[derive(Clone, PartialEq, Eq)]
+struct User {
+    verifier: Verifier,
+    reads_only: bool,
 }
 
 /// What proves a password without being it.
@@ -77,7 +98,7 @@ struct Verifier {
 
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.verifiers.keys()).finish()
+        f.debug_set().entries(self.users.keys()).finish()
     }
 }
 
@@ -100,24 +121,22 @@ impl Users {
             message,
         };
         let table = DeTable::parse(text).map_err(|error| syntax(error.to_string()))?;
-        let mut verifiers = HashMap::new();
-        for (user, value) in table.into_inner() {
-            let user = user.into_inner().into_owned();
-            let verifier = match value.into_inner() {
-                DeValue::String(text) => Verifier::parse(&text),
-                _ => None,
-            };
-            let verifier = verifier.ok_or_else(|| UsersError::Verifier {
-                file: file.to_path_buf(),
-                user: user.clone(),
-            })?;
-            verifiers.insert(user, verifier);
+        let mut users = HashMap::new();
+        for (name, value) in table.into_inner() {
+            let name = name.into_inner().into_owned();
+            let user = User::of(file, &name, value.into_inner())?;
+            users.insert(name, user);
         }
-        if verifiers.is_empty() {
+        if users.is_empty() {
             return Err(UsersError::Empty(file.to_path_buf()));
         }
         let secret = random().map_err(|error| syntax(error.to_string()))?;
-        Ok(Self { verifiers, secret })
+        Ok(Self { users, secret })
+    }
+
+    /// Whether `user` may only read. One who does not exist may not even do that.
+    pub fn reads_only(&self, user: &str) -> bool {
+        self.users.get(user).is_none_or(|user| user.reads_only)
     }
 
     /// What the proof of `user` is compared with. A user who does not exist has one that nothing proves, so that the answers do
@@ -128,8 +147,8 @@ impl Users {
             salt,
             stored_key,
             server_key,
-        } = match self.verifiers.get(user) {
-            Some(verifier) => verifier.clone(),
+        } = match self.users.get(user) {
+            Some(user) => user.verifier.clone(),
             None => self.nobody(user),
         };
         ScramSecret::Verifier {
@@ -143,7 +162,7 @@ impl Users {
     /// Whether this is the password of `user`. It is derived as SCRAM does, which takes milliseconds by design, also for a user who does
     /// not exist.
     pub fn is_password(&self, user: &str, password: &str) -> bool {
-        let known = self.verifiers.get(user).cloned();
+        let known = self.users.get(user).map(|user| user.verifier.clone());
         let Verifier {
             iterations,
             salt,
@@ -175,6 +194,40 @@ impl Users {
             stored_key: random::<KEY_BYTES>().map_or(vec![0; KEY_BYTES], Vec::from),
             server_key: vec![0; KEY_BYTES],
         }
+    }
+}
+
+impl User {
+    /// What the file says of the user with this name.
+    fn of(file: &Path, name: &str, value: DeValue<'_>) -> Result<Self, UsersError> {
+        let (mut verifier, mut reads_only) = (None, false);
+        match value {
+            DeValue::String(text) => verifier = Verifier::parse(&text),
+            DeValue::Table(table) => {
+                for (key, value) in table {
+                    match (&*key.into_inner(), value.into_inner()) {
+                        ("verifier", DeValue::String(text)) => verifier = Verifier::parse(&text),
+                        ("read-only", DeValue::Boolean(is_so)) => reads_only = is_so,
+                        (key, _) => {
+                            return Err(UsersError::Key {
+                                file: file.to_path_buf(),
+                                user: name.to_owned(),
+                                key: key.to_owned(),
+                            });
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        let verifier = verifier.ok_or_else(|| UsersError::Verifier {
+            file: file.to_path_buf(),
+            user: name.to_owned(),
+        })?;
+        Ok(Self {
+            verifier,
+            reads_only,
+        })
     }
 }
 
@@ -234,7 +287,7 @@ mod tests {
         let text = verifier("secret").unwrap();
         let users = Users::parse(Path::new("u"), &format!("alice = \"{text}\"\n")).unwrap();
         let again = Verifier::parse(&text).unwrap();
-        assert!(users.verifiers["alice"] == again);
+        assert!(users.users["alice"].verifier == again);
         assert_ne!(text, verifier("secret").unwrap(), "the salts differ");
         assert!(!format!("{users:?}").contains("SCRAM"));
     }
@@ -295,9 +348,44 @@ mod tests {
             "alice = ",
             &format!("alice = \"{}\"", good.replace("4096", "1")),
             &format!("alice = \"{}\"", &good[..good.len() - 8]),
+            "alice = {}",
+            "alice = { read-only = true }",
+            "alice = { verifier = \"secret\" }",
         ] {
             assert!(Users::parse(Path::new("u"), text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_right_is_what_the_file_says_in_known_words() {
+        let good = verifier("x").unwrap();
+        let users = |more: &str| {
+            let text = format!("alice = \"{good}\"\nbob = {{ verifier = \"{good}\"{more} }}\n");
+            Users::parse(Path::new("u"), &text)
+        };
+        for (more, reads_only) in [
+            ("", false),
+            (", read-only = false", false),
+            (", read-only = true", true),
+        ] {
+            let users = users(more).unwrap();
+            assert_eq!(users.reads_only("bob"), reads_only, "{more}");
+            assert!(!users.reads_only("alice") && users.reads_only("carol"));
+            assert!(users.is_password("bob", "x"));
+        }
+        for more in [
+            ", read-only = \"true\"",
+            ", read-only = 1",
+            ", read_only = true",
+            ", readonly = true",
+            ", rights = \"read\"",
+            ", read-only = true, read-only = false",
+        ] {
+            assert!(users(more).is_err(), "{more}");
+        }
+        let table = format!("[bob]\nverifier = \"{good}\"\nread-only = true\n");
+        let users = Users::parse(Path::new("u"), &table).unwrap();
+        assert!(users.reads_only("bob"));
     }
 
     #[test]

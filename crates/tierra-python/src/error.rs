@@ -87,6 +87,7 @@ pub(crate) fn of_sql(error: SqlError) -> PyErr {
         | ErrorKind::RowTwice
         | ErrorKind::Transaction
         | ErrorKind::NoSavepoint
+        | ErrorKind::Denied
         | ErrorKind::Query => ProgrammingError::new_err(text),
         ErrorKind::Value | ErrorKind::OutOfRange | ErrorKind::DivisionByZero => {
             DataError::new_err(text)

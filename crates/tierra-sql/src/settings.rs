@@ -49,6 +49,19 @@ const AS_PROFILE_SAYS: &str = "auto";
 /// The value of `tierra.access` that leaves the mode to each tier.
 const AS_TIERS_SAY: &str = "tier";
 
+/// The settings of the database or of the process: one session sets them for all.
+const SHARED: [&str; 4] = [
+    "tierra.emulate",
+    "tierra.frames",
+    "tierra.scrub_pace",
+    "tierra.verify_reads",
+];
+
+/// Whether sessions share this setting, whose name is in lower case.
+pub(crate) fn is_shared(setting: &str) -> bool {
+    SHARED.contains(&setting)
+}
+
 /// The settings of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct TierraSettings {
@@ -448,4 +461,18 @@ pub(crate) fn initial(settings: TierraSettings) -> Result<ConfigOptions> {
         .optimizer
         .hash_join_inlist_pushdown_max_distinct_values = JOIN_LIST_KEYS;
     Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_setting_says_so() {
+        for entry in TierraSettings::default().entries() {
+            let says = ["in the whole database", "for the whole process"];
+            let is_said = says.iter().any(|words| entry.description.contains(words));
+            assert_eq!(is_shared(&entry.key), is_said, "{}", entry.key);
+        }
+    }
 }

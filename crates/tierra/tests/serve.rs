@@ -71,3 +71,16 @@ fn who_may_connect_is_said_before_anything_is_opened() {
     serve(&["--http", "localhost"]).with_status(2, &["--http"]);
     serve(&["--http-name", "db.example"]).with_status(2, &["--http"]);
 }
+
+#[test]
+fn a_user_who_may_only_read_is_served_so() {
+    let scratch = tempfile::tempdir().unwrap();
+    let users = scratch.path().join("users.toml");
+    let lines = [vec!["user", "alice"], vec!["user", "bob", "--read-only"]];
+    let lines = lines.map(|words| binary::tierra_reading("secret\n", words).well().out);
+    assert!(lines[1].starts_with("bob = {"), "{}", lines[1]);
+    std::fs::write(&users, lines.concat()).unwrap();
+    let known = tierra_postgres::Users::read(&users).unwrap();
+    assert!(!known.reads_only("alice") && known.reads_only("bob"));
+    assert!(known.is_password("bob", "secret"));
+}

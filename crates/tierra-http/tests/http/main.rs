@@ -5,5 +5,6 @@ mod client;
 mod ends;
 mod login;
 mod numbers;
+mod rights;
 mod server;
 mod sql;

@@ -27,8 +27,13 @@ impl Question {
         Schema::new(fields.collect::<Vec<_>>())
     }
 
-    /// The answer.
-    pub(crate) fn rows(&self, database: &Database, user: &str) -> Result<RecordBatch, Fault> {
+    /// The answer to a user.
+    pub(crate) fn rows(
+        &self,
+        database: &Database,
+        user: &str,
+        is_superuser: bool,
+    ) -> Result<RecordBatch, Fault> {
         let mut names = database.tables();
         names.sort_unstable();
         let tables = names.iter().filter_map(|name| database.table(name));
@@ -56,7 +61,7 @@ impl Question {
             }
             Subject::Schemas => self.one(SCHEMA, |what| of_schema(user, what))?,
             Subject::Databases => self.one(DATABASE, |what| of_database(user, what))?,
-            Subject::Users => self.one(user, |what| of_user(user, what))?,
+            Subject::Users => self.one(user, |what| of_user(user, is_superuser, what))?,
         };
         let columns = (0..self.columns.len()).map(|place| {
             let values = rows.iter().map(|row| row[place].as_deref());
@@ -235,10 +240,11 @@ fn of_database(user: &str, what: &str) -> Value {
     }
 }
 
-fn of_user(user: &str, what: &str) -> Value {
+fn of_user(user: &str, is_superuser: bool, what: &str) -> Value {
     match what {
         "r.rolname" => text(user),
-        "r.rolsuper" | "r.rolinherit" | "r.rolcanlogin" => truth(true),
+        "r.rolsuper" => truth(is_superuser),
+        "r.rolinherit" | "r.rolcanlogin" => truth(true),
         "r.rolcreaterole" | "r.rolcreatedb" | "r.rolreplication" | "r.rolbypassrls" => truth(false),
         "r.rolconnlimit" => text("-1"),
         "r.rolvaliduntil" => Some(None),

@@ -41,6 +41,7 @@ impl Connection {
     }
 
     pub(crate) async fn copy_in(&mut self, copy: &CopyIn) -> Result<(), Stop> {
+        self.session.check_writable("COPY FROM")?;
         let table = self.session.database().table(&copy.table);
         let table = table
             .ok_or_else(|| Fault::new("42P01", format!("table '{}' not found", copy.table)))?;

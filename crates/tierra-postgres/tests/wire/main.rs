@@ -9,6 +9,7 @@ mod ends;
 mod files;
 mod login;
 mod prepared;
+mod rights;
 mod server;
 mod simple;
 mod values;

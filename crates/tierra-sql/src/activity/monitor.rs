@@ -94,6 +94,12 @@ impl Monitor {
         totals
     }
 
+    /// Whose a running statement is; `None` if there is none of that number.
+    pub fn user_of(&self, statement: u64) -> Option<String> {
+        let running = lock(&self.0.running);
+        running.get(&statement).map(|one| one.client.name().user)
+    }
+
     /// Cancels a running statement, as [`Session::cancel`](crate::Session::cancel) does; `false` if there is none of that number.
     pub fn cancel(&self, statement: u64) -> bool {
         self.0.cancel(statement)

@@ -61,6 +61,8 @@ pub enum ErrorKind {
     Memory,
     /// The database can only be read.
     ReadOnly,
+    /// The user may only read.
+    Denied,
     /// The statement was cancelled.
     Cancelled,
     /// Tierra does not have it.
@@ -88,6 +90,7 @@ impl SqlError {
                 InsertError::Null { .. } => ErrorKind::Null,
             },
             Self::Change(error) => of_change(error),
+            Self::Denied { .. } => ErrorKind::Denied,
             Self::Load(error) => of_load(error),
             Self::Copy(_) => ErrorKind::Storage,
             Self::Limit(_) => ErrorKind::Limit,

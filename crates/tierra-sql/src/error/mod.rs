@@ -42,6 +42,12 @@ pub enum SqlError {
     /// Rows that cannot be changed.
     #[error(transparent)]
     Change(#[from] ChangeError),
+    /// A statement that changes something, for a user who may only read.
+    #[error("permission denied for {what}: this user may only read")]
+    Denied {
+        /// What was refused.
+        what: String,
+    },
     /// A file could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),

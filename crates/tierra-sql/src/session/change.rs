@@ -177,10 +177,10 @@ impl Session {
     /// Runs a write that was planned when it was prepared.
     pub(super) async fn write(&self, write: Write) -> Result<Outcome, SqlError> {
         let command = write.plan().command();
+        self.check_writable(command)?;
         let rows = match self.transactions.is_open() {
             true => {
                 let _turn = self.transactions.turn().await;
-                self.transactions.check_writable(command)?;
                 let snapshot = self.snapshot_of(write.plan().table());
                 let (change, rows) = write.change(snapshot, self.execution())?;
                 self.add_to_transaction(change, None).await?;
@@ -242,9 +242,9 @@ impl Session {
         plan: LogicalPlan,
         change: &Change,
     ) -> Result<Outcome, SqlError> {
+        self.check_writable(change.effect.command())?;
         if self.transactions.is_open() {
             let _turn = self.transactions.turn().await;
-            self.transactions.check_writable(change.effect.command())?;
             let view = self.transactions.view();
             let view = view.ok_or(ChangeError::NoTransaction)?;
             let made = self.make(&state, &plan, change, &view).await?;

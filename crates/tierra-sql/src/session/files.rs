@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
-use datafusion::common::tree_node::TreeNode;
 use datafusion::datasource::dynamic_file::DynamicListTableFactory;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::listing::{
@@ -20,11 +19,9 @@ use datafusion::datasource::listing::{
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::{SessionContext, SessionState};
-use datafusion::logical_expr::LogicalPlan;
 use futures::FutureExt;
 
-use super::Session;
-use crate::error::{DefinitionError, SqlError};
+use crate::error::SqlError;
 use crate::foreign;
 use crate::load::{CsvTable, Format, LoadError, format_of, unreadable};
 use crate::sink::blocking;
@@ -33,29 +30,6 @@ use crate::sink::blocking;
 pub(super) const JSON: [&str; 3] = ["json", "jsonl", "ndjson"];
 /// File extensions of compressed files.
 pub(super) const PACKED: [&str; 4] = ["gz", "bz2", "xz", "zst"];
-
-impl Session {
-    /// Refuses what names a file, unless this session may.
-    pub(super) fn check_files(&self) -> Result<(), SqlError> {
-        match self.refuses_files {
-            true => Err(DefinitionError::UnsupportedFor {
-                what: "a file of the server",
-                instead: "statements name files only where the server was started with --allow-files",
-            }
-            .into()),
-            false => Ok(()),
-        }
-    }
-
-    /// Refuses a plan that writes files, also to show how it would.
-    pub(super) fn check_files_of(&self, plan: &LogicalPlan) -> Result<(), SqlError> {
-        let writes = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Copy(_)));
-        match self.refuses_files && plan.exists(writes)? {
-            true => self.check_files(),
-            false => Ok(()),
-        }
-    }
-}
 
 /// The same context, in which a file name is a table.
 pub(super) fn add_to(context: SessionContext) -> SessionContext {

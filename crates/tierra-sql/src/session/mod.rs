@@ -22,6 +22,7 @@ mod missing;
 mod panics;
 mod prepare;
 mod prepared;
+mod rights;
 mod run;
 mod transaction;
 mod unsupported;
@@ -69,6 +70,9 @@ pub struct SessionOptions {
     /// Whether statements that name a file are refused, because whoever writes them is not whose files they are: reading one, COPY
     /// to one, and CREATE TIER.
     pub refuses_files: bool,
+    /// Whether statements that change anything are refused with [`SqlError::Denied`], in the database or outside of it, because
+    /// whoever writes them may only read. Files are refused, too. No statement changes that.
+    pub reads_only: bool,
 }
 
 /// A connection to a database. Queries of one session may run at the same time.
@@ -83,6 +87,7 @@ pub struct Session {
     tables: Arc<SessionTables>,
     planned: AtomicU64,
     refuses_files: bool,
+    reads_only: bool,
 }
 
 impl Session {
@@ -133,13 +138,15 @@ impl Session {
             Arc::clone(&tables),
         );
         context.register_catalog(CATALOG, Arc::new(catalog));
+        let refuses_files = options.refuses_files || options.reads_only;
         Ok(Self {
             database,
-            context: match options.refuses_files {
+            context: match refuses_files {
                 true => context,
                 false => files::add_to(context),
             },
-            refuses_files: options.refuses_files,
+            refuses_files,
+            reads_only: options.reads_only,
             memory,
             beginning,
             prepared: Arc::default(),

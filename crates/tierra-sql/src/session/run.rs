@@ -68,10 +68,12 @@ impl Session {
 
     async fn run_any(&self, parsed: &Parsed, tracked: &Tracked) -> Result<Outcome, SqlError> {
         if let Some(statement) = parsed.tier_statement()? {
+            self.check_right("a tier's definition")?;
             self.refuse_in_transaction("a tier's definition in a transaction")?;
             return self.run_tier(statement).await;
         }
         if let Some(statement) = BackupStatement::parse(parsed.tokens())? {
+            self.check_right("BACKUP")?;
             self.refuse_in_transaction("BACKUP in a transaction")?;
             self.check_files()?;
             return self.backup(statement, tracked).await;
@@ -82,6 +84,7 @@ impl Session {
                 true => unsupported::COPY_FROM.into(),
                 false => error,
             })?;
+        self.check_statement(parsed, &compact.statement)?;
         ignored_syntax::refuse(&compact.statement, |name| self.function_kind(name))?;
         if let Some(outcome) = self.run_own(&compact).await? {
             return Ok(outcome);
@@ -370,6 +373,7 @@ impl Session {
         let command = match &mut statement {
             LogicalStatement::SetVariable(set) => {
                 fixed::refuse(&set.variable)?;
+                self.check_setting(&set.variable)?;
                 if set.variable.starts_with(SPILLED) {
                     self.check_files()?;
                 }
@@ -377,6 +381,7 @@ impl Session {
             }
             LogicalStatement::ResetVariable(reset) => {
                 fixed::refuse(&reset.variable)?;
+                self.check_setting(&reset.variable)?;
                 // DataFusion resets its own settings to its own defaults.
                 if let Some(key) = reset.variable.strip_prefix("tierra.") {
                     self.reset_setting(key)?;
@@ -436,7 +441,7 @@ impl Session {
         state: SessionState,
         plan: LogicalPlan,
     ) -> Result<Outcome, SqlError> {
-        self.check_files_of(&plan)?;
+        self.check_plan(&plan)?;
         let physical = physical(state, plan).await?;
         let stream = physical.spawned()?;
         let stream = Watched::new(stream, &self.memory, &self.database);
@@ -456,7 +461,7 @@ impl Session {
         plan: LogicalPlan,
         command: &'static str,
     ) -> Result<Outcome, SqlError> {
-        self.check_files_of(&plan)?;
+        self.check_plan(&plan)?;
         let physical = physical(state, plan).await?;
         let _writing = Writing::begin();
         let rows = written(&physical).await?;

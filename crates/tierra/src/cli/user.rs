@@ -16,6 +16,9 @@ use super::CommandError;
 pub(crate) struct UserArguments {
     /// The user's name
     name: String,
+    /// The user may only read
+    #[arg(long)]
+    read_only: bool,
 }
 
 /// Shows stars in place of what is typed.
@@ -50,7 +53,11 @@ pub(crate) fn run(arguments: &UserArguments) -> Result<(), CommandError> {
     let key = key(&arguments.name).ok_or_else(|| {
         CommandError::User("the name is empty, or has characters that cannot be seen".to_owned())
     })?;
-    writeln!(io::stdout(), "{key} = \"{verifier}\"").map_err(CommandError::Output)
+    let value = match arguments.read_only {
+        true => format!("{{ verifier = \"{verifier}\", read-only = true }}"),
+        false => format!("\"{verifier}\""),
+    };
+    writeln!(io::stdout(), "{key} = {value}").map_err(CommandError::Output)
 }
 
 /// Asks for the password twice.
