@@ -5,7 +5,9 @@ mod binary;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use binary::tierra;
 
@@ -70,6 +72,39 @@ fn who_may_connect_is_said_before_anything_is_opened() {
     serve(&["--http", "0.0.0.0:0", "--users", users]).with_error(&["--tls-cert"]);
     serve(&["--http", "localhost"]).with_status(2, &["--http"]);
     serve(&["--http-name", "db.example"]).with_status(2, &["--http"]);
+}
+
+/// What a service manager is told.
+#[test]
+fn a_server_says_when_it_is_ready_and_when_it_stops() {
+    let scratch = tempfile::tempdir().unwrap();
+    let manager = scratch.path().join("notify");
+    let told = UnixDatagram::bind(&manager).unwrap();
+    told.set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let next = || {
+        let mut message = [0; 256];
+        let len = told.recv(&mut message).unwrap();
+        String::from_utf8_lossy(&message[..len]).trim().to_owned()
+    };
+    // The first run makes the database, and the second finds it.
+    for _ in 0..2 {
+        let mut server = Command::new(env!("CARGO_BIN_EXE_tierra"))
+            .args(["serve", "--create", "--postgres", "127.0.0.1:0", "--db"])
+            .arg(scratch.path().join("db"))
+            .env("NOTIFY_SOCKET", &manager)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        assert_eq!(next(), "READY=1");
+        let sent = Command::new("kill").arg(server.id().to_string()).status();
+        assert!(sent.unwrap().success());
+        assert_eq!(next(), "STOPPING=1");
+        assert!(server.wait().unwrap().success());
+    }
+    let missing = scratch.path().join("nosuch");
+    tierra(["serve", "--db", missing.to_str().unwrap()]).with_error(&["nosuch"]);
+    assert!(!missing.exists());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use clap::Args;
+use sd_notify::{NotifyState, notify};
 use tierra::sql::SessionOptions;
 use tierra_postgres::{Options, Server, Tls, Users};
 use tokio::signal::unix::{SignalKind, signal};
@@ -15,6 +16,9 @@ pub(crate) struct ServeArguments {
     /// Database directory
     #[arg(long, value_name = "DIR")]
     db: PathBuf,
+    /// Create the database if there is none
+    #[arg(long)]
+    create: bool,
     /// Where to listen for clients of PostgreSQL
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5432")]
     postgres: SocketAddr,
@@ -53,7 +57,10 @@ pub(crate) async fn run(arguments: &ServeArguments) -> Result<(), CommandError> 
         (Some(certificate), Some(key)) => Some(Tls::read(certificate, key)?),
         _ => None,
     };
-    let database = arguments.open.open(&arguments.db)?;
+    let database = match arguments.create {
+        true => arguments.open.open_or_create(&arguments.db)?,
+        false => arguments.open.open(&arguments.db)?,
+    };
     let who = match users {
         Some(_) => "users of the file",
         None => "everybody on this machine",
@@ -115,11 +122,14 @@ pub(crate) async fn run(arguments: &ServeArguments) -> Result<(), CommandError> 
                 std::process::exit(130);
             }
             is_stopping = true;
+            tell(NotifyState::Stopping);
             eprintln!("stopping: statements that run may end, for a minute at most");
             stop();
         }
     });
     eprintln!("listening for clients of PostgreSQL on {address}, for {who}, {how}");
+    // Both protocols are listened for, and clients wait in line until they are served.
+    tell(NotifyState::Ready);
     let over_http = async {
         let Some(http) = http else { return Ok(()) };
         let address = http.address()?;
@@ -138,4 +148,11 @@ pub(crate) async fn run(arguments: &ServeArguments) -> Result<(), CommandError> 
     });
     postgres.and(http).map_err(tierra::Error::Threads)?;
     Ok(())
+}
+
+/// Tells systemd, if that has started this process, how far it is.
+fn tell(state: NotifyState<'_>) {
+    if let Err(error) = notify(&[state]) {
+        tracing::warn!(%error, "the service manager was not told");
+    }
 }
