@@ -6,6 +6,7 @@
 mod adopt;
 mod backup;
 mod calibrate;
+mod completions;
 mod demo;
 mod error;
 mod export;
@@ -17,6 +18,7 @@ mod kv;
 mod kv_metrics;
 mod load;
 mod log;
+mod man;
 mod open;
 mod password;
 mod produce;
@@ -42,9 +44,12 @@ use tierra::printable_lines;
 use error::{CommandError, ScriptPosition};
 use status::Status;
 
+/// The name of the program.
+const NAME: &str = "tierra";
+
 /// A database for machines with near and far memory.
 #[derive(Parser)]
-#[command(name = "tierra", version, max_term_width = 100, after_help = status::HELP)]
+#[command(name = NAME, version, max_term_width = 100, after_help = status::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -90,6 +95,10 @@ enum Command {
     Kv(kv::KvArguments),
     /// Measure the best number of interleaved lookups on this machine, for a database
     Calibrate(calibrate::CalibrateArguments),
+    /// Print the script by which a shell completes commands and flags
+    Completions(completions::CompletionsArguments),
+    /// Print a manual page
+    Man(man::ManArguments),
 }
 
 /// Runs the command line `args`, whose first is the program's name, and returns the exit status of the process. Blocks, and is
@@ -149,6 +158,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
                     }
                     Command::User(arguments) => user::run(&arguments).map(|()| Status::Clean),
                     Command::Kv(arguments) => kv::run(arguments).await.map(|()| Status::Clean),
+                    Command::Completions(arguments) => {
+                        completions::run(&arguments).map(|()| Status::Clean)
+                    }
+                    Command::Man(arguments) => man::run(&arguments).map(|()| Status::Clean),
                 }
             });
             // A query that was stopped may still be within a batch; the process does not wait for it.
