@@ -18,7 +18,7 @@ use crate::index::key::KeyRun;
 use crate::integrity::repair;
 use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry, TableEntry};
 use crate::segment::Segment;
-use crate::spec::replicas::{COPIES_MOST, ReplicaPlacement, Replicas, TierId};
+use crate::spec::replicas::{COPIES_MOST, ReplicaPlacement, Replicas, ReplicasError, TierId};
 use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::tier::Tier;
 use crate::storage::tiers::Tiers;
@@ -44,6 +44,7 @@ impl Writer {
     ) -> Result<(), TableError> {
         let mut entry = TableEntry::clone(&*self.entry(table)?);
         let placement = self.storage.tiers().settle(replicas, table.spec())?;
+        check_room(table, &placement)?;
         if !self.is_begun(table) {
             entry.placement = placement.clone();
             let next = self.published.with_table(entry);
@@ -310,6 +311,18 @@ impl Writer {
         });
         Ok(())
     }
+}
+
+/// Checks that manifests can name all replicas of a table's chunks while it is brought to a placement.
+fn check_room(table: &Table, placement: &ReplicaPlacement) -> Result<(), ReplicasError> {
+    for segment in table.current().segments.iter() {
+        let entry = segment.entry();
+        for (column, spec) in table.spec().columns.iter().enumerate() {
+            let stored = entry.replicas(column).map(|place| place.encoding);
+            placement.check_room(column, &stored.collect::<Vec<_>>(), spec)?;
+        }
+    }
+    Ok(())
 }
 
 /// The extent without copies in tiers that are lost; `None` if it has none there, or no others. A log forgets these copies: it
