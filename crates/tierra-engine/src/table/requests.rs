@@ -14,7 +14,7 @@ use crate::index::key::LoadedKeys;
 use crate::manifest::{Manifest, TableEntry};
 use crate::segment::Segment;
 use crate::spec::TableSpec;
-use crate::spec::replicas::Replicas;
+use crate::spec::replicas::{ReplicaPlacement, Replicas};
 use crate::storage::access::Access;
 use crate::storage::extent::OwnedExtent;
 use crate::storage::process::OwnProcess;
@@ -24,13 +24,34 @@ use crate::table::near_object::NearChange;
 use crate::table::version::TableVersion;
 use crate::tail::Record;
 
-/// Where a table is being brought to its replica placement: missing replicas are encoded, segment by segment; then all get their
+/// How far a table was brought to a replica placement: missing replicas are encoded, segment by segment; then all get their
 /// copies; then surplus ones are given up.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PlacingStep {
+    /// What was done, was done for this placement. For another one all begins anew: nothing is given up before that has what it wants.
+    pub(crate) placement: Arc<ReplicaPlacement>,
     /// The segment that was done last.
     pub(crate) after: Option<u32>,
     pub(crate) gives_up: bool,
+}
+
+impl PlacingStep {
+    /// The first step to the placement that a table has now.
+    pub(crate) fn first(table: &Table) -> PlacingStep {
+        PlacingStep {
+            placement: table.placement(),
+            after: None,
+            gives_up: false,
+        }
+    }
+
+    /// This step, or the first one if the table has another placement by now.
+    pub(crate) fn or_first(self, table: &Table) -> PlacingStep {
+        match Arc::ptr_eq(&self.placement, &table.placement()) {
+            true => self,
+            false => PlacingStep::first(table),
+        }
+    }
 }
 
 /// Rows that go.

@@ -48,7 +48,8 @@ impl Writer {
         table: &Arc<Table>,
         step: PlacingStep,
     ) -> Result<Option<PlacingStep>, StorageError> {
-        let done = self.change_replicas_after(table, step)?;
+        let step = step.or_first(table);
+        let done = self.change_replicas_after(table, &step)?;
         if done.is_some() {
             return Ok(Some(PlacingStep {
                 after: done,
@@ -56,11 +57,11 @@ impl Writer {
             }));
         }
         self.copy_missing(table)?;
-        let gives_up = PlacingStep {
+        Ok((!step.gives_up).then_some(PlacingStep {
             after: None,
             gives_up: true,
-        };
-        Ok((!step.gives_up).then_some(gives_up))
+            ..step
+        }))
     }
 
     /// Encodes the missing replicas of the next segment that lacks any, or gives up its surplus ones. Returns the segment's id;
@@ -68,20 +69,20 @@ impl Writer {
     fn change_replicas_after(
         &mut self,
         table: &Arc<Table>,
-        PlacingStep { after, gives_up }: PlacingStep,
+        step: &PlacingStep,
     ) -> Result<Option<u32>, StorageError> {
         if self.is_begun(table) || table.check_complete().is_err() {
             return Ok(None);
         }
-        let (current, placement) = (table.current(), table.placement());
-        let left = current.segments.iter();
-        for segment in left.filter(|segment| after.is_none_or(|after| segment.id() > after)) {
+        let current = table.current();
+        let is_left = |segment: &&Arc<Segment>| step.after.is_none_or(|after| segment.id() > after);
+        for segment in current.segments.iter().filter(is_left) {
             if self.storage.is_closing() {
                 return Err(StorageError::Closed);
             }
             // Codes that are given out below must not be forgotten before they are published.
             let _pass = table.load_merge_lock().enter_seal();
-            let next = || self.changed(table, &current, segment, &placement, gives_up);
+            let next = || self.changed(table, &current, segment, step);
             let Some(next) = self.storage.read_validated(next)?? else {
                 continue;
             };
@@ -130,10 +131,9 @@ impl Writer {
         table: &Table,
         version: &TableVersion,
         segment: &Segment,
-        placement: &ReplicaPlacement,
-        gives_up: bool,
+        step: &PlacingStep,
     ) -> Result<Option<NextSegment>, StorageError> {
-        let before = segment.entry();
+        let (before, placement) = (segment.entry(), &*step.placement);
         let mut next = NextSegment {
             entry: SegmentEntry::clone(before),
             extents: segment.extents().to_vec(),
@@ -160,7 +160,7 @@ impl Writer {
                 self.encode_missing(table, version, placement, of_column, replicas, &mut next)?;
             let places = match encoded {
                 Encoded::New(made) => with_new(&stored, made),
-                Encoded::Nothing(replicas) if gives_up => {
+                Encoded::Nothing(replicas) if step.gives_up => {
                     match self.verify_kept_replicas(table, of_column, &replicas)? {
                         true => replicas.places(&stored),
                         false => continue,
@@ -393,3 +393,6 @@ fn place_of(plan: &ChunkPlan, extent: usize, len_bytes: usize) -> ChunkPlace {
         encoding: plan.encoding(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,7 +144,10 @@ impl Writer {
                     replicas,
                     reply,
                 } => match self.writing(|this| this.place(&table, &replicas)) {
-                    Ok(()) => self.go_on_placing(table, PlacingStep::default(), reply),
+                    Ok(()) => {
+                        let step = PlacingStep::first(&table);
+                        self.go_on_placing(table, step, reply);
+                    }
                     Err(error) => drop(reply.send(Err(error))),
                 },
                 Request::GoOnPlacing { table, step, reply } => {

@@ -87,7 +87,7 @@ impl Writer {
 
     /// Makes the missing replicas and copies of a table, as far as the tiers are present, and drops the surplus ones.
     pub(super) fn make_missing_copies(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
-        let mut step = PlacingStep::default();
+        let mut step = PlacingStep::first(table);
         while let Some(next) = self.place_next(table, step)? {
             step = next;
         }

@@ -1,0 +1,85 @@
+//! Steps to a placement, sent to the writer in an order that callers cannot choose.
+
+use std::sync::Arc;
+
+use arrow::array::{Int64Array, RecordBatch};
+use tierra_column::LogicalType;
+
+use crate::support::options;
+use crate::table::requests::{PlacingStep, Request};
+use crate::{ColumnSpec, Database, DatabaseOptions, Replicas, Table, TableSpec};
+
+/// A table of one column, whose replicas are these.
+fn create(database: &Database, replicas: &[&str]) -> Arc<Table> {
+    let spec = TableSpec {
+        name: "t".to_owned(),
+        columns: vec![ColumnSpec::new("n", LogicalType::BigInt)],
+        primary_key: Vec::new(),
+    };
+    database.create_table_in(spec, placed(replicas)).unwrap()
+}
+
+fn placed(replicas: &[&str]) -> Replicas {
+    let tiers = replicas.iter().map(|tier| (*tier).to_owned()).collect();
+    Replicas {
+        table: vec!["b".to_owned()],
+        columns: [("n".to_owned(), tiers)].into(),
+    }
+}
+
+/// A segment of so many numbers, of which none follows from another.
+fn load(table: &Arc<Table>, count: i64) {
+    let numbers = (0..count).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64));
+    let numbers = Int64Array::from_iter_values(numbers);
+    let mut loader = table.loader();
+    let batch = RecordBatch::try_new(table.schema(), vec![Arc::new(numbers)]).unwrap();
+    loader.push(batch).unwrap();
+    loader.finish().unwrap();
+}
+
+/// How many replicas each segment's chunk has.
+fn replicas(table: &Table) -> Vec<usize> {
+    let current = table.current();
+    let segments = current.segments.iter();
+    segments
+        .map(|segment| segment.entry().replicas(0).count())
+        .collect()
+}
+
+/// Its first tier takes 4 MiB.
+fn with_small_tier(dir: &tempfile::TempDir) -> Arc<Database> {
+    let small = DatabaseOptions {
+        capacity_bytes: Some(4 << 20),
+        ..options()
+    };
+    let db = dir.path().join("db");
+    let database = Database::create(&db, &small).unwrap();
+    for tier in ["b", "c"] {
+        database.add_tier(tier, &db.join(tier)).unwrap();
+    }
+    database
+}
+
+/// One caller's step is about to give up what its placement does not want, and another's placement comes in between.
+#[test]
+fn nothing_is_given_up_for_a_placement_that_lacks_anything() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = with_small_tier(&dir);
+    let table = create(&database, &["b/static", "c/delta"]);
+    load(&table, 600_000);
+    assert_eq!(replicas(&table), [2]);
+    let stale = PlacingStep {
+        gives_up: true,
+        ..PlacingStep::first(&table)
+    };
+    // There is no room for it.
+    table.set_replicas(&placed(&["far/static"])).unwrap_err();
+    assert_eq!(replicas(&table), [2]);
+    let go_on = |reply| Request::GoOnPlacing {
+        table: table.clone(),
+        step: stale,
+        reply,
+    };
+    table.requests().ask(go_on).unwrap().unwrap_err();
+    assert_eq!(replicas(&table), [2]);
+}
