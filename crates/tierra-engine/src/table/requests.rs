@@ -1,5 +1,6 @@
 //! The requests to the writer, and the channel that carries them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
@@ -33,6 +34,15 @@ pub(crate) struct PlacingStep {
     /// The segment that was done last.
     pub(crate) after: Option<u32>,
     pub(crate) gives_up: bool,
+    pub(crate) left_out: Option<Box<LeftOut>>,
+}
+
+/// What stays as it is because it is damaged, while the rest of its table goes on.
+#[derive(Debug)]
+pub(crate) struct LeftOut {
+    segments: BTreeSet<u32>,
+    /// The first damage.
+    error: StorageError,
 }
 
 impl PlacingStep {
@@ -42,6 +52,7 @@ impl PlacingStep {
             placement: table.placement(),
             after: None,
             gives_up: false,
+            left_out: None,
         }
     }
 
@@ -51,6 +62,29 @@ impl PlacingStep {
             true => self,
             false => PlacingStep::first(table),
         }
+    }
+
+    /// Notes that something, of a segment where one is named, is damaged and stays as it is. Returns whether that is news.
+    pub(crate) fn leave_out(&mut self, segment: Option<u32>, error: StorageError) -> bool {
+        let is_first = self.left_out.is_none();
+        let left_out = self.left_out.get_or_insert_with(|| {
+            Box::new(LeftOut {
+                segments: BTreeSet::new(),
+                error,
+            })
+        });
+        segment.map_or(is_first, |segment| left_out.segments.insert(segment))
+    }
+
+    /// Whether a segment stays as it is.
+    pub(crate) fn leaves_out(&self, segment: u32) -> bool {
+        let left_out = self.left_out.as_ref();
+        left_out.is_some_and(|left_out| left_out.segments.contains(&segment))
+    }
+
+    /// The error if this was the last step, and anything was left out.
+    pub(crate) fn end(self) -> Result<(), StorageError> {
+        self.left_out.map_or(Ok(()), |left_out| Err(left_out.error))
     }
 }
 

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use tierra_column::{ChunkPlan, EncodeError, Encoding, ValueChecksums};
+use tierra_memory::PoolError;
 
 use super::state::Writer;
-use crate::error::StorageError;
+use crate::error::{ScanError, StorageError};
 use crate::manifest::{ChunkPlace, ExtentId, ReplicaNumber, SegmentEntry, TableEntry};
 use crate::segment::Segment;
 use crate::spec::replicas::{ReplicaPlacement, TierId};
@@ -33,6 +34,9 @@ impl NextSegment {
     }
 }
 
+/// A segment with other replicas, and their new extents.
+type Reopened = (Arc<Segment>, Vec<Arc<OwnedExtent>>);
+
 /// What is to become of a column's replicas.
 struct NextReplicas {
     /// Of the replicas that the column should have: the number of the stored one that it is.
@@ -43,21 +47,27 @@ struct NextReplicas {
 
 impl Writer {
     /// Makes the next step for a table. Returns where it is then; `None` if everything is as it should be.
+    ///
+    /// # Errors
+    /// What stops it; at the end the first damage, which did not.
     pub(super) fn place_next(
         &mut self,
         table: &Arc<Table>,
         step: PlacingStep,
     ) -> Result<Option<PlacingStep>, StorageError> {
-        let step = step.or_first(table);
-        let done = self.change_replicas_after(table, &step)?;
+        let mut step = step.or_first(table);
+        let done = self.change_replicas_after(table, &mut step)?;
         if done.is_some() {
             return Ok(Some(PlacingStep {
                 after: done,
                 ..step
             }));
         }
-        self.copy_missing(table)?;
-        Ok((!step.gives_up).then_some(PlacingStep {
+        self.copy_missing(table, &mut step)?;
+        if step.gives_up {
+            return step.end().map(|()| None);
+        }
+        Ok(Some(PlacingStep {
             after: None,
             gives_up: true,
             ..step
@@ -65,50 +75,67 @@ impl Writer {
     }
 
     /// Encodes the missing replicas of the next segment that lacks any, or gives up its surplus ones. Returns the segment's id;
-    /// `None` if no segment is left.
+    /// `None` if no segment is left. Damaged segments are left out.
     fn change_replicas_after(
         &mut self,
         table: &Arc<Table>,
-        step: &PlacingStep,
+        step: &mut PlacingStep,
     ) -> Result<Option<u32>, StorageError> {
         if self.is_begun(table) || table.check_complete().is_err() {
             return Ok(None);
         }
         let current = table.current();
-        let is_left = |segment: &&Arc<Segment>| step.after.is_none_or(|after| segment.id() > after);
-        for segment in current.segments.iter().filter(is_left) {
+        for segment in current.segments.iter() {
+            let id = segment.id();
+            if step.after.is_some_and(|after| id <= after) || step.leaves_out(id) {
+                continue;
+            }
             if self.storage.is_closing() {
                 return Err(StorageError::Closed);
             }
             // Codes that are given out below must not be forgotten before they are published.
             let _pass = table.load_merge_lock().enter_seal();
-            let next = || self.changed(table, &current, segment, step);
-            let Some(next) = self.storage.read_validated(next)?? else {
-                continue;
-            };
-            self.publish_replicas(table, segment, next)?;
-            return Ok(Some(segment.id()));
+            let reopen = || self.reopened(table, &current, segment, step);
+            let reopened = self.storage.read_validated(reopen);
+            match reopened.unwrap_or_else(|error| Err(error.into())) {
+                Ok(None) => {}
+                Ok(Some((next, fresh))) => {
+                    self.publish_replicas(table, next, fresh)?;
+                    return Ok(Some(id));
+                }
+                Err(error) if is_damage(&error) => leave_out(table, step, Some(id), error),
+                Err(error) => return Err(error),
+            }
         }
         Ok(None)
+    }
+
+    /// The segment with other replicas, opened, and their new extents; `None` if nothing changes.
+    fn reopened(
+        &self,
+        table: &Table,
+        version: &TableVersion,
+        segment: &Segment,
+        step: &PlacingStep,
+    ) -> Result<Option<Reopened>, StorageError> {
+        let Some(next) = self.changed(table, version, segment, step)? else {
+            return Ok(None);
+        };
+        let opened = segment.with_replicas(Arc::new(next.entry), next.extents, table.spec())?;
+        Ok(Some((opened, next.fresh)))
     }
 
     fn publish_replicas(
         &mut self,
         table: &Arc<Table>,
-        before: &Segment,
-        next: NextSegment,
+        segment: Arc<Segment>,
+        mut fresh: Vec<Arc<OwnedExtent>>,
     ) -> Result<(), StorageError> {
-        let NextSegment {
-            entry,
-            extents,
-            mut fresh,
-        } = next;
-        let segment = before.with_replicas(Arc::new(entry), extents, table.spec())?;
         let mut entry = TableEntry::clone(&*self.entry(table)?);
-        let current = table.current();
-        let segments = current.segments.iter().map(|old| match old.id() {
-            id if id == segment.id() => segment.clone(),
-            _ => old.clone(),
+        let (current, id) = (table.current(), segment.id());
+        let segments = current.segments.iter().map(|old| match old.id() == id {
+            true => segment.clone(),
+            false => old.clone(),
         });
         let segments = segments.collect();
         let known = &current.dictionaries;
@@ -121,7 +148,7 @@ impl Writer {
             dictionaries,
             ..current.next()
         });
-        table.ask_for_near_copies([before.id()]);
+        table.ask_for_near_copies([id]);
         Ok(())
     }
 
@@ -369,6 +396,34 @@ impl NextReplicas {
     fn places(&self, stored: &[ChunkPlace]) -> Vec<ChunkPlace> {
         let kept = self.kept.iter().flatten();
         kept.map(|number| stored[*number]).collect()
+    }
+}
+
+/// Whether an error is damage of what is stored, which does not concern the rest of a table.
+pub(super) fn is_damage(error: &StorageError) -> bool {
+    match error {
+        StorageError::Scan(error) => matches!(**error, ScanError::Damaged { .. }),
+        StorageError::Pool(error) => matches!(error, PoolError::BadExtent { .. }),
+        StorageError::Damage(_) | StorageError::Copy { .. } => true,
+        _ => false,
+    }
+}
+
+/// Leaves something damaged as it is, of a segment where one is named.
+pub(super) fn leave_out(
+    table: &Table,
+    step: &mut PlacingStep,
+    segment: Option<u32>,
+    error: StorageError,
+) {
+    let (table, said) = (&table.spec().name, error.to_string());
+    if step.leave_out(segment, error) {
+        tracing::warn!(
+            table,
+            segment,
+            error = said,
+            "what is damaged keeps the copies and replicas that it has, until it is repaired"
+        );
     }
 }
 

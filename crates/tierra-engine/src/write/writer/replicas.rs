@@ -11,6 +11,7 @@ use tierra_column::Encoding;
 use tierra_memory::emulation::begin_read;
 use tierra_memory::{ExtentWriter, PoolError};
 
+use super::encodings::{is_damage, leave_out};
 use super::state::Writer;
 use crate::error::{StorageError, TableError};
 use crate::index::inverted::InvertedPart;
@@ -94,8 +95,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the missing copies of a table's extents, and drops the surplus ones.
-    pub(super) fn copy_missing(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+    /// Makes the missing copies of a table's extents, and drops the surplus ones. Damaged extents are left out.
+    pub(super) fn copy_missing(
+        &mut self,
+        table: &Arc<Table>,
+        step: &mut PlacingStep,
+    ) -> Result<(), StorageError> {
         if self.is_begun(table) || table.check_complete().is_err() {
             return Ok(());
         }
@@ -123,7 +128,16 @@ impl Writer {
             let Some(extent) = self.published.extent(desired.extent).cloned() else {
                 continue;
             };
-            let Some((complete, copied)) = self.make_copies_of(&extent, &desired)? else {
+            let made = match self.make_copies_of(&extent, &desired) {
+                Err(error) if is_damage(&error) => {
+                    let mut segments = entry.segments.iter();
+                    let segment = segments.find(|it| it.extents.contains(&desired.extent));
+                    leave_out(table, step, segment.map(|segment| segment.id), error);
+                    continue;
+                }
+                made => made?,
+            };
+            let Some((complete, copied)) = made else {
                 continue;
             };
             changed.push(complete);

@@ -1,5 +1,6 @@
 //! Steps to a placement, sent to the writer in an order that callers cannot choose.
 
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch};
@@ -7,7 +8,10 @@ use tierra_column::LogicalType;
 
 use crate::support::options;
 use crate::table::requests::{PlacingStep, Request};
-use crate::{ColumnSpec, Database, DatabaseOptions, Replicas, Table, TableSpec};
+use crate::{
+    ColumnSpec, Database, DatabaseOptions, Replicas, ScanError, StorageError, Table, TableError,
+    TableSpec,
+};
 
 /// A table of one column, whose replicas are these.
 fn create(database: &Database, replicas: &[&str]) -> Arc<Table> {
@@ -35,6 +39,8 @@ fn load(table: &Arc<Table>, count: i64) {
     let batch = RecordBatch::try_new(table.schema(), vec![Arc::new(numbers)]).unwrap();
     loader.push(batch).unwrap();
     loader.finish().unwrap();
+    // A few rows are appended.
+    table.seal().unwrap();
 }
 
 /// How many replicas each segment's chunk has.
@@ -50,6 +56,8 @@ fn replicas(table: &Table) -> Vec<usize> {
 fn with_small_tier(dir: &tempfile::TempDir) -> Arc<Database> {
     let small = DatabaseOptions {
         capacity_bytes: Some(4 << 20),
+        // Damage is not seen where a near copy is read.
+        near_memory_bytes: Some(0),
         ..options()
     };
     let db = dir.path().join("db");
@@ -82,4 +90,43 @@ fn nothing_is_given_up_for_a_placement_that_lacks_anything() {
     };
     table.requests().ask(go_on).unwrap().unwrap_err();
     assert_eq!(replicas(&table), [2]);
+}
+
+/// One dead block keeps its segment from getting replicas, and no other one.
+#[test]
+fn a_damaged_segment_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = with_small_tier(&dir);
+    let table = create(&database, &["b"]);
+    for _ in 0..3 {
+        load(&table, 5_000);
+    }
+    let segment = table.current().segments[1].clone();
+    let place = segment.entry().chunks[0];
+    let copy = segment.extents()[place.extent as usize]
+        .as_ref()
+        .unwrap()
+        .first();
+    let block = segment.chunk(0).block_range(2);
+    let file = std::fs::File::options()
+        .write(true)
+        .open(copy.pool().path());
+    let at = copy.extent().offset + place.offset + block.start as u64;
+    file.unwrap().write_all_at(&[0xEE; 100], at).unwrap();
+    let wanted = placed(&["b", "c/delta"]);
+    for _ in 0..2 {
+        let error = table.set_replicas(&wanted).unwrap_err();
+        let error = match error {
+            TableError::Storage(StorageError::Scan(error)) => error,
+            other => panic!("{other}"),
+        };
+        let is_named = matches!(&*error, ScanError::Damaged { segment: id, block: 2, .. } if *id == segment.id());
+        assert!(is_named, "{error}");
+        assert_eq!(replicas(&table), [2, 1, 2]);
+    }
+    let copies = database.copies().unwrap();
+    assert!(copies.iter().any(|copy| !copy.is_complete));
+    // What others have is given up as well, and each still has one.
+    table.set_replicas(&placed(&["c/delta"])).unwrap_err();
+    assert_eq!(replicas(&table), [1, 1, 1]);
 }
