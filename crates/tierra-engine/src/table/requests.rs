@@ -233,11 +233,11 @@ pub(crate) enum Request {
         replicas: Replicas,
         reply: SyncSender<Result<(), TableError>>,
     },
-    /// Goes on with that.
+    /// Goes on with that, or with what is made in the background, for which nobody waits.
     GoOnPlacing {
         table: Arc<Table>,
         step: PlacingStep,
-        reply: SyncSender<Result<(), TableError>>,
+        reply: Option<SyncSender<Result<(), TableError>>>,
     },
     /// Answered with all extents that the newest manifest names, and their tables.
     Extents {
@@ -255,7 +255,7 @@ pub(crate) enum Request {
     /// Answered when the table has all its copies.
     Repair {
         table: Arc<Table>,
-        reply: SyncSender<Result<(), StorageError>>,
+        reply: SyncSender<Result<(), TableError>>,
     },
     /// Answered when writing is allowed.
     BeginWriting {
@@ -289,7 +289,7 @@ pub(crate) enum Request {
     CopyIndexesNear {
         table: Arc<Table>,
     },
-    /// Answered when all earlier requests are done.
+    /// Answered when all earlier requests are done, those in the background as well.
     Wait {
         reply: SyncSender<()>,
     },

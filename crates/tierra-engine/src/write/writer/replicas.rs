@@ -65,25 +65,41 @@ impl Writer {
     ) {
         match self.writing(|this| this.place_next(&table, step)) {
             Ok(None) => drop(reply.send(Ok(()))),
-            Ok(Some(step)) => self
-                .requests
-                .send(Request::GoOnPlacing { table, step, reply }),
+            Ok(Some(step)) => self.requests.send(Request::GoOnPlacing {
+                table,
+                step,
+                reply: Some(reply),
+            }),
             Err(error) => drop(reply.send(Err(error.into()))),
         }
     }
 
-    /// As [`Writer::make_missing_copies`], but no caller waits.
-    pub(super) fn make_missing_copies_in_background(&mut self, table: &Arc<Table>) {
-        if !self.storage.is_settled() {
-            return;
+    /// Begins to make the missing replicas and copies of a table, for which no caller waits.
+    pub(super) fn place_in_background(&mut self, table: Arc<Table>) {
+        if self.storage.is_settled() {
+            self.placing += 1;
+            let step = PlacingStep::first(&table);
+            self.go_on_in_turns(table, step);
         }
-        match self.make_missing_copies(table) {
-            Ok(()) | Err(StorageError::Closed | StorageError::Dropped { .. }) => {}
+    }
+
+    /// As [`Writer::go_on_placing`], but no caller waits.
+    pub(super) fn go_on_in_turns(&mut self, table: Arc<Table>, step: PlacingStep) {
+        match self.place_next(&table, step) {
+            Ok(Some(step)) => {
+                return self.requests.send(Request::GoOnPlacing {
+                    table,
+                    step,
+                    reply: None,
+                });
+            }
+            Ok(None) | Err(StorageError::Closed | StorageError::Dropped { .. }) => {}
             Err(error) => {
                 let table = &table.spec().name;
                 tracing::warn!(table, %error, "not all copies of a table could be made");
             }
         }
+        self.placing -= 1;
     }
 
     /// Makes the missing replicas and copies of a table, as far as the tiers are present, and drops the surplus ones.

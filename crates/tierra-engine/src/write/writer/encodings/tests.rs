@@ -86,7 +86,7 @@ fn nothing_is_given_up_for_a_placement_that_lacks_anything() {
     let go_on = |reply| Request::GoOnPlacing {
         table: table.clone(),
         step: stale,
-        reply,
+        reply: Some(reply),
     };
     table.requests().ask(go_on).unwrap().unwrap_err();
     assert_eq!(replicas(&table), [2]);
@@ -129,4 +129,33 @@ fn a_damaged_segment_is_left_out() {
     // What others have is given up as well, and each still has one.
     table.set_replicas(&placed(&["c/delta"])).unwrap_err();
     assert_eq!(replicas(&table), [1, 1, 1]);
+}
+
+/// What an earlier process has left undone is made in steps, between which requests have their turn.
+#[test]
+fn what_is_made_in_the_background_lets_others_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = with_small_tier(&dir);
+    let table = create(&database, &["b"]);
+    for _ in 0..8 {
+        load(&table, 20_000);
+    }
+    database.wait_for_near_copies().unwrap();
+    // As a process leaves it that ends right after it has published a placement.
+    let wanted = placed(&["b", "c/delta"]);
+    let placement = database.storage().tiers().settle(&wanted, table.spec());
+    table.move_to(placement.unwrap());
+    table.ask_for_missing_copies();
+    // Answered in its turn.
+    let stored = table.requests().ask(|reply| Request::Extents { reply });
+    let entry = stored.unwrap().remove(0).entry;
+    let made = entry
+        .segments
+        .iter()
+        .filter(|it| it.replicas(0).count() == 2);
+    assert!(made.count() < 8, "all were made in one turn");
+    database.wait_for_near_copies().unwrap();
+    assert_eq!(replicas(&table), [2; 8]);
+    let copies = database.copies().unwrap();
+    assert!(copies.iter().all(|copy| copy.is_complete), "{copies:?}");
 }
