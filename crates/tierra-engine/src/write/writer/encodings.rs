@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tierra_column::{ChunkPlan, EncodeError, Encoding, ValueChecksums};
+use tierra_column::{ChunkPlan, EncodeError, ValueChecksums};
 use tierra_memory::PoolError;
 
 use super::state::Writer;
@@ -277,9 +277,7 @@ impl Writer {
             segment.is_open(replica) || self.is_away(extent)
         };
         let left: Vec<usize> = (0..stored.len()).filter(is_left).collect();
-        let encodings: Vec<Encoding> = left.iter().map(|at| stored[*at].encoding).collect();
-        let matched = placement.matched(column, &encodings).into_iter();
-        let kept: Vec<Option<usize>> = matched.map(|at| at.map(|at| left[at])).collect();
+        let kept = segment.matched(placement, column, &left);
         let surplus = (0..stored.len()).filter(|number| !kept.contains(&Some(*number)));
         NextReplicas {
             surplus: surplus.collect(),

@@ -4,8 +4,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch};
-use tierra_column::LogicalType;
+use tierra_column::{Encoding, LogicalType};
 
+use crate::spec::replicas::ReplicaPlacement;
 use crate::support::options;
 use crate::table::requests::{PlacingStep, Request};
 use crate::{
@@ -158,4 +159,31 @@ fn what_is_made_in_the_background_lets_others_pass() {
     assert_eq!(replicas(&table), [2; 8]);
     let copies = database.copies().unwrap();
     assert!(copies.iter().all(|copy| copy.is_complete), "{copies:?}");
+}
+
+/// All ordinals and NULL leave no code for NULL: the header of what is plain for it says so, and nothing is planned again.
+#[test]
+fn what_gave_way_to_plain_is_known_without_planning() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = with_small_tier(&dir);
+    let table = create(&database, &["b/static", "c/dynamic"]);
+    let numbers = Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX), Some(0)]);
+    let batch = RecordBatch::try_new(table.schema(), vec![Arc::new(numbers)]).unwrap();
+    table.append(&[batch]).unwrap();
+    table.seal().unwrap();
+    let matched = |placement: &ReplicaPlacement| {
+        let current = table.current();
+        let segment = &current.segments[0];
+        let encodings = segment.entry().replicas(0).map(|place| place.encoding);
+        assert_eq!(encodings.collect::<Vec<_>>(), [Encoding::Plain; 2]);
+        segment.matched(placement, 0, &[0, 1])
+    };
+    assert_eq!(matched(&table.placement()), [Some(0), Some(1)]);
+    // Differences may have a code left: that has to be tried.
+    let others = placed(&["b/plain", "c/delta", "far/lz4"]);
+    let others = database.storage().tiers().settle(&others, table.spec());
+    assert_eq!(matched(&others.unwrap()), [Some(0), None, None]);
+    table.set_replicas(&placed(&["b/rle", "c/for"])).unwrap();
+    assert_eq!(matched(&table.placement()), [Some(0), Some(1)]);
+    assert!(database.copies().unwrap().iter().all(|it| it.is_complete));
 }
