@@ -187,3 +187,27 @@ fn what_gave_way_to_plain_is_known_without_planning() {
     assert_eq!(matched(&table.placement()), [Some(0), Some(1)]);
     assert!(database.copies().unwrap().iter().all(|it| it.is_complete));
 }
+
+/// A chunk has as many replicas as it should have, and one of them is not what it should be.
+#[test]
+fn a_replica_in_another_encoding_is_not_complete() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = with_small_tier(&dir);
+    let table = create(&database, &["b/static", "c/plain"]);
+    load(&table, 5_000);
+    let complete = || {
+        let copies = database.copies().unwrap().into_iter();
+        let of_column = copies.filter(|copy| copy.column.is_some());
+        of_column.map(|it| it.is_complete).collect::<Vec<_>>()
+    };
+    assert_eq!(complete(), [true, true]);
+    for other in ["c/delta", "c/dynamic"] {
+        let wanted = placed(&["b/static", other]);
+        let placement = database.storage().tiers().settle(&wanted, table.spec());
+        // Before anything is made.
+        table.move_to(placement.unwrap());
+        assert_eq!(complete(), [true, false], "{other}");
+        table.set_replicas(&wanted).unwrap();
+        assert_eq!(complete(), [true, true], "{other}");
+    }
+}
