@@ -293,7 +293,7 @@ fn open_as<'a>(
 }
 
 /// A bit per column, those of one block side by side, so that reading one row of 1,000 columns touches two lines of bits.
-fn verified_bits<'e>(
+pub(super) fn verified_bits<'e>(
     entry: &SegmentEntry,
     extents: impl IntoIterator<Item = &'e Arc<OwnedExtent>>,
     all: bool,

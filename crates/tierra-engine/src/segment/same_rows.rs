@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tierra_memory::{NearCopy, NearMemory};
 
 use super::chunk_headers::ChunkHeaders;
+use super::opening::verified_bits;
 use super::{ChunkBytes, ChunkParts, Segment, far_bytes, rebuild};
 use crate::error::{DamageError, ScanError, StorageError};
 use crate::integrity::checked_copy::checked_copy;
@@ -142,6 +143,58 @@ impl Segment {
             chunk_headers,
         };
         self.of_same_rows(entry, parts, extents, spec, verified)
+    }
+
+    /// The same rows, read from the replicas whose extents are in the least trouble; `None` if these are read already. Near copies of
+    /// others go.
+    pub(crate) fn read_elsewhere<T: Ord>(
+        &self,
+        spec: &TableSpec,
+        trouble: impl Fn(&OwnedExtent) -> T,
+    ) -> Result<Option<Arc<Self>>, DamageError> {
+        // Without any copy there is nothing to be read.
+        let trouble = |replica: ReplicaNumber| {
+            let extent = self.entry.replica(replica).extent as usize;
+            let extent = self.extents[extent].as_deref();
+            (extent.is_none(), extent.map(&trouble))
+        };
+        let Some(slots) = self.slots.avoiding(&self.entry, trouble) else {
+            return Ok(None);
+        };
+        let (mut bytes, mut chunk_headers) = (Vec::new(), Vec::new());
+        for (slot, replica) in slots.iter().enumerate() {
+            let before = self.slots.of(replica);
+            let before = before.expect("both have the same replicas");
+            let now = &self.chunks.borrow_owner().bytes[before];
+            let is_near = matches!(now, ChunkBytes::Near(_));
+            // Only what is read, by column, has near copies.
+            let stored = (is_near && slot != before)
+                .then(|| far_bytes(&self.entry, &self.extents, replica))
+                .flatten();
+            bytes.push(stored.unwrap_or_else(|| now.clone()));
+            chunk_headers.push(self.chunk_headers().of(before));
+        }
+        let chunk_headers = ChunkHeaders::read(self.rows(), chunk_headers.into_iter());
+        let parts = ChunkParts {
+            bytes,
+            chunk_headers: Arc::new(chunk_headers),
+        };
+        let (entry, extents) = (self.entry.clone(), self.extents.clone());
+        // What was verified of a column was so in the replica that was read.
+        let verified = verified_bits(&entry, extents.iter().flatten(), false);
+        let (uses, placeholders) = (self.uses.clone(), self.placeholders.clone());
+        let slots = Arc::new(slots);
+        Self::of_parts(
+            entry,
+            slots,
+            parts,
+            extents,
+            spec,
+            uses,
+            verified,
+            placeholders,
+        )
+        .map(Some)
     }
 
     /// The same rows from other copies of the extents; near copies stay.

@@ -295,8 +295,11 @@ pub(crate) enum Request {
     },
     /// Not answered: the last reference to a dropped table is gone.
     GiveBack,
-    /// Not answered: pages were lost. Data that only the writer writes (logs' rows, manifests) is rewritten.
+    /// Not answered: pages were lost, or a copy cannot be repaired. Data that only the writer writes (logs' rows, manifests) is
+    /// rewritten, and other replicas of chunks are read.
     Losses,
+    /// From the writer to itself: a tier was lost, and other replicas are to be read than those that lie there.
+    ReadElsewhere,
     /// From the writer to itself: a background job has ended.
     JobEnded,
     /// Not answered: the thread ends.

@@ -203,6 +203,7 @@ impl Writer {
                 self.publish_copies(&table, left)?;
             }
         }
+        self.leave_unreadable_replicas();
         Ok(())
     }
 
@@ -381,6 +382,11 @@ fn not_copied(tier: &Tier, copy: &ExtentCopy) -> StorageError {
 fn verify_kept(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) -> Result<(), PoolError> {
     if let Owner::Log(_) = extent.owner() {
         return Ok(());
+    }
+    if copy.refuses_repair() {
+        return Err(PoolError::Poisoned {
+            path: copy.pool().path().to_owned(),
+        });
     }
     repair::lost_parts(extent, copy);
     if copy.pool().verify_extent(copy.extent()).is_err() {
