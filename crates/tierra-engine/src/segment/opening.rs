@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tierra_column::bits::BLOCK_LEN;
-use tierra_column::{Chunk, FormatError, LogicalType};
+use tierra_column::{Chunk, FormatError, LogicalType, ValueChecksums};
 use tierra_memory::placement::Uses;
 
 use super::chunk_headers::ChunkHeaders;
@@ -19,6 +19,7 @@ use crate::integrity::repair;
 use crate::manifest::{ChunkPlace, ReplicaNumber, SegmentEntry};
 use crate::spec::TableSpec;
 use crate::storage::extent::OwnedExtent;
+use crate::storage::faults::FaultKind;
 use crate::storage::verified::{DamageFound, VerifiedBits};
 
 impl Segment {
@@ -77,35 +78,75 @@ impl Segment {
                 open(&readable, &placeholders)?
             }
         };
-        let strange = opened.other_values(spec);
-        if strange.is_empty() {
+        let disputed = opened.disputed(spec);
+        if disputed.is_empty() {
             return Ok(opened);
         }
-        readable.retain(|replica| !strange.contains(replica));
+        readable.retain(|replica| !disputed.iter().any(|(other, _)| other == replica));
+        for (ReplicaNumber { column, .. }, source) in disputed {
+            if !has_column(&readable, column) {
+                let reason = PlaceholderReason::Damaged(source);
+                placeholders.entry(column).or_insert(reason);
+            }
+        }
         open(&readable, &placeholders)
     }
 
-    /// Replicas that have other values than the one that is read, by their logical checksums: one of the two was never right.
-    fn other_values(&self, spec: &TableSpec) -> Vec<ReplicaNumber> {
-        let others = self.slots.columns()..self.slots.len();
-        let is_other = |slot: &usize| {
-            let column = self.slots.replica(*slot).column;
-            let checksums = |slot: usize| self.slot_chunk(slot).value_checksums();
-            let (read, other) = (checksums(column), checksums(*slot));
-            read.is_some() && other.is_some() && read != other
-        };
-        let strange = others.filter(is_other).map(|slot| {
-            let replica = self.slots.replica(slot);
-            let column = &spec.columns[replica.column].name;
+    /// Replicas of columns whose replicas have different values, by their logical checksums, and why they are not read: all but those
+    /// with the values that more than half of them have. If none are, no replica of the column is believed.
+    fn disputed(&self, spec: &TableSpec) -> Vec<(ReplicaNumber, FormatError)> {
+        let mut disputed = Vec::new();
+        let further = self.slots.columns()..self.slots.len();
+        let mut columns: Vec<usize> = further.map(|slot| self.slot_column(slot)).collect();
+        columns.dedup();
+        for column in columns {
+            let slots = std::iter::once(column).chain(self.slots.others(column));
+            let known = slots.filter_map(|slot| {
+                let checksums = self.slot_chunk(slot).value_checksums()?;
+                Some((slot, checksums))
+            });
+            let known: Vec<(usize, ValueChecksums)> = known.collect();
+            let like =
+                |values: &ValueChecksums| known.iter().filter(|(_, it)| it == values).count();
+            let most = known.iter().find(|(_, it)| 2 * like(it) > known.len());
+            let is_outvoted = |(_, it): &&(usize, ValueChecksums)| {
+                most.is_none_or(|(_, believed)| it != believed)
+            };
+            let outvoted: Vec<usize> = known.iter().filter(is_outvoted).map(|it| it.0).collect();
+            if outvoted.is_empty() {
+                continue;
+            }
+            let names: Vec<String> = known.iter().map(|(slot, _)| self.name_of(*slot)).collect();
+            let names = names.join(", ");
             tracing::error!(
                 table = spec.name,
-                column,
+                column = spec.columns[column].name,
                 segment = self.id(),
-                "two replicas of a chunk have different values: one is not used any more"
+                replicas = names,
+                outvoted = outvoted.len(),
+                "the replicas of a chunk have different values"
             );
-            replica
-        });
-        strange.collect()
+            for slot in outvoted {
+                self.report_disputed(slot, most.is_none());
+                let why = format!(
+                    "{names} have different values, and nothing tells which are right: without the tier of one of them, the other is read"
+                );
+                let what = "a chunk";
+                disputed.push((self.slots.replica(slot), FormatError::Corrupt { what, why }));
+            }
+        }
+        disputed
+    }
+
+    /// Reports a replica that does not have the values that it should have, or may not.
+    fn report_disputed(&self, slot: usize, is_lost: bool) {
+        if let Some((extent, read, place)) = self.far(slot) {
+            let log = &extent.all_losses().log;
+            log.found(extent, read, place.clone(), FaultKind::Checksum);
+            if is_lost {
+                log.lost(extent, read, place);
+            }
+        }
     }
 
     /// Opens chunks that were just written, which need no check.
@@ -306,3 +347,6 @@ pub(super) fn verified_bits<'e>(
     let blocks = (entry.rows as usize).div_ceil(BLOCK_LEN);
     VerifiedBits::new(&damage, blocks, entry.chunks.len(), all)
 }
+
+#[cfg(test)]
+mod tests;

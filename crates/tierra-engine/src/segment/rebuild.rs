@@ -127,7 +127,7 @@ impl Segment {
         let of_itself = |values: &ArrayRef| chunk.rebuild_block(block, values, dictionary);
         let mut others = self.slots.others(slot);
         others.find_map(|other| {
-            let values = self.values_in(other, block, dictionary)?;
+            let values = self.values_in(other, slot, block, dictionary)?;
             let bytes = of_itself(&values).or_else(|| self.rebuilt_of_all(slot, block))?;
             Some((bytes, self.name_of(other)))
         })
@@ -144,16 +144,18 @@ impl Segment {
             let others = self.slots.others(slot);
             // Its own other blocks do as well.
             let mut all = others.chain((at != block).then_some(slot));
-            all.find_map(|slot| self.values_in(slot, at, dictionary.as_deref()))
+            all.find_map(|other| self.values_in(other, slot, at, dictionary.as_deref()))
         };
         let all: Option<Vec<ArrayRef>> = (0..self.blocks()).map(values).collect();
         chunk.rebuild_block_of(block, &all?)
     }
 
-    /// The values of a block in a slot, if they are right there or in another copy of its extent.
+    /// The values of a block in a slot, if they are right there or in another copy of its extent, and are those that the slot `asked`
+    /// was made of.
     fn values_in(
         &self,
         slot: usize,
+        asked: usize,
         block: usize,
         dictionary: Option<&Dictionary>,
     ) -> Option<ArrayRef> {
@@ -170,7 +172,8 @@ impl Segment {
             }
         }
         let values = decoded(chunk, block, dictionary)?;
-        let checksums = chunk.value_checksums();
+        let asked = self.slot_chunk(asked).value_checksums();
+        let checksums = asked.or_else(|| chunk.value_checksums());
         let ty = chunk.logical_type();
         let is_valid = checksums.is_none_or(|known| known.matches(block, ty, &values));
         if !is_valid {
@@ -178,7 +181,7 @@ impl Segment {
                 segment = self.id(),
                 block,
                 replica = self.name_of(slot),
-                "a block is intact, and does not have the values that it was made of: please report it"
+                "a block is intact, and does not have the values that another replica was made of: please report it"
             );
         }
         is_valid.then_some(values)
@@ -195,7 +198,7 @@ impl Segment {
     }
 
     /// What a slot is read from: a tier and an encoding.
-    fn name_of(&self, slot: usize) -> String {
+    pub(super) fn name_of(&self, slot: usize) -> String {
         let tier = self.far(slot).map(|(_, read, _)| read.tier_name().clone());
         let encoding = self.slot_chunk(slot).encoding();
         format!("{}/{encoding}", tier.as_deref().unwrap_or("near memory"))
