@@ -28,6 +28,13 @@ pub fn base() -> &'static [u8] {
     &BASE
 }
 
+/// A database whose columns have replicas in several encodings: another image to mutate. `seeds.rs` makes it.
+pub fn replicated() -> &'static [u8] {
+    static REPLICATED: LazyLock<Vec<u8>> =
+        LazyLock::new(|| image::expand(include_bytes!("../seeds/database/replicas")));
+    &REPLICATED
+}
+
 /// A directory in memory where possible: a target makes thousands of pools a minute.
 pub fn scratch_dir() -> &'static Path {
     static DIR: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {

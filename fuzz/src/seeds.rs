@@ -12,7 +12,7 @@ use arrow::array::{
 };
 use tierra_column::{Encoding, LogicalType};
 use tierra_engine::{
-    Change, ColumnSpec, Database, DatabaseOptions, IndexKind, RowId, Table, TableSpec,
+    Change, ColumnSpec, Database, DatabaseOptions, IndexKind, Replicas, RowId, Table, TableSpec,
 };
 
 use crate::{backup, database, image, queries};
@@ -35,6 +35,7 @@ pub fn write() -> Result<()> {
     save("pool", "golden", &golden_pool()?)?;
     let pool = tables()?;
     save("database", "tables", &image::compress(&pool))?;
+    save("database", "replicas", &image::compress(&replicas()?))?;
     save("manifest", "tables", &pool[image::root(&pool)])?;
     let log = &pool[database::log(&pool)];
     let used = log
@@ -194,6 +195,61 @@ fn tables() -> Result<Vec<u8>> {
     ])?;
     database.wait_for_near_copies()?;
     drop((words, every, database));
+    Ok(fs::read(dir.join("far.pool"))?)
+}
+
+/// A pool with a table whose columns have replicas in several encodings: two segments, rows of one of which are deleted, and a tail.
+fn replicas() -> Result<Vec<u8>> {
+    let dir = database::scratch_dir().join("replicas");
+    let options = DatabaseOptions {
+        capacity_bytes: Some(384 << 10),
+        ..database::options()
+    };
+    let database = Database::create(&dir, &options)?;
+    let placed: [(&str, &[&str]); 3] = [
+        ("id", &["far/static", "far/delta"]),
+        ("n", &["far/dynamic", "far/rle", "far/plain"]),
+        ("word", &["far/dictionary", "far/fsst"]),
+    ];
+    let column = |(name, tiers): (&str, &[&str])| {
+        let tiers = tiers.iter().map(|tier| (*tier).to_owned()).collect();
+        (name.to_owned(), tiers)
+    };
+    let spec = TableSpec {
+        name: "replicas".to_owned(),
+        columns: vec![
+            ColumnSpec::new("id", LogicalType::BigInt).not_null(),
+            ColumnSpec::new("n", LogicalType::Integer),
+            ColumnSpec {
+                index: Some(IndexKind::Inverted),
+                ..ColumnSpec::new("word", LogicalType::Varchar)
+            },
+        ],
+        primary_key: vec![0],
+    };
+    let replicas = Replicas {
+        table: vec!["far".to_owned()],
+        columns: placed.map(column).into(),
+    };
+    let table = database.create_table_in(spec, replicas)?;
+    let rows = |from: i64, to: i64| {
+        let every = every_type(from, to);
+        // The key, an INTEGER and a VARCHAR.
+        let columns = [0, 2, 8].map(|at: usize| every[at].clone());
+        RecordBatch::try_new(table.schema(), columns.to_vec())
+    };
+    for from in [0, 30] {
+        table.append(&[rows(from, from + 30)?])?;
+        table.seal()?;
+    }
+    let deleted = [3, 7].map(RowId::from_number);
+    database.commit(vec![Change {
+        snapshot: table.snapshot(),
+        deleted: deleted.into_iter().collect(),
+        appended: vec![rows(60, 62)?],
+    }])?;
+    database.wait_for_near_copies()?;
+    drop((table, database));
     Ok(fs::read(dir.join("far.pool"))?)
 }
 

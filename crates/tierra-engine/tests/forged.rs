@@ -88,18 +88,35 @@ fn the_seed_of_backup_is_restored() {
     assert_eq!((rows("every"), rows("words")), (23, 3));
 }
 
+/// It pins the format of replicas: each column is there in the encodings in which it was written.
+#[test]
+fn the_seed_of_replicas_opens() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("far.pool"), database::replicated()).unwrap();
+    let database = Database::open(dir.path(), &database::options()).unwrap();
+    let table = database.table("replicas").unwrap();
+    assert_eq!(table.snapshot().rows(), 60);
+    let copies = database.copies().unwrap();
+    let encodings = copies.iter().filter_map(|copy| copy.encoding);
+    assert_eq!(encodings.count(), 7);
+    assert!(copies.iter().all(|copy| copy.is_complete), "{copies:?}");
+    assert_eq!(database.faults().1.found, 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 700, ..ProptestConfig::default() })]
 
     #[test]
     fn a_forged_database_is_refused_or_keeps_its_promises(
+        is_replicated in any::<bool>(),
         part in 0..3,
         changes in prop::collection::vec((any::<u16>(), 0..64_usize, any::<u8>(), any::<u8>()), 1..5),
         sealed in prop::bool::weighted(0.9),
     ) {
         count_panics();
         let before = PANICS.load(Ordering::SeqCst);
-        let mut pool = database::base().to_vec();
+        let base = if is_replicated { database::replicated() } else { database::base() };
+        let mut pool = base.to_vec();
         let within: Range<usize> = match part {
             0 => 0..pool.len(),
             1 => image::root(&pool),

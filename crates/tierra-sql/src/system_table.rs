@@ -239,6 +239,7 @@ fn replicas(database: &Database) -> Result<SystemTable> {
         ))
     };
     let columns = copies.iter().map(|copy| copy.column.as_deref());
+    let encodings = copies.iter().map(|copy| copy.encoding.map(Encoding::name));
     SystemTable::new([
         ("table_name", false, text(|copy| &copy.table)),
         (
@@ -248,6 +249,11 @@ fn replicas(database: &Database) -> Result<SystemTable> {
         ),
         ("copy_number", false, number(|copy| copy.number)),
         ("tier", false, text(|copy| &copy.tier)),
+        (
+            "encoding",
+            true,
+            Arc::new(encodings.collect::<StringArray>()),
+        ),
         ("missing", false, flag(|copy| copy.is_missing)),
         ("extents", false, number(|copy| copy.extents)),
         ("bytes", false, number(|copy| copy.bytes)),

@@ -90,21 +90,6 @@ impl Mask {
         *word = *word & !(1 << (row % 64)) | u64::from(selected) << (row % 64);
     }
 
-    /// Adds the rows of a range.
-    ///
-    /// # Panics
-    /// If it ends beyond [`BLOCK_LEN`].
-    pub(crate) fn add_rows(&mut self, rows: Range<usize>) {
-        assert!(rows.end <= BLOCK_LEN, "rows {rows:?} of {BLOCK_LEN}");
-        let mut from = rows.start;
-        while from < rows.end {
-            let (word, bit) = (from / 64, from % 64);
-            let count = (rows.end - from).min(64 - bit);
-            self.0[word] |= first_bits(count) << bit;
-            from += count;
-        }
-    }
-
     /// The selected rows in ascending order.
     #[inline]
     pub fn iter(&self) -> SetBits<'_> {

@@ -14,6 +14,7 @@ pub(crate) mod block_data;
 mod bound;
 mod code_filter;
 mod flat;
+mod gives_way;
 mod layout;
 mod lookup;
 mod plan;

@@ -8,6 +8,7 @@ mod dictionaries;
 mod estimator;
 mod filters;
 mod format;
+mod gives_way;
 mod lookup_lines;
 mod postings;
 mod rebuild;

@@ -11,6 +11,7 @@ use crate::storage::Storage;
 use crate::storage::extent::OwnedExtent;
 use crate::table::catalog::Catalog;
 use crate::table::requests::{Request, Requests, TableExtents};
+use crate::table::version::TableVersion;
 
 /// A tier's copies of a table, or of a column with a placement of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,13 +49,14 @@ pub(crate) fn list(
     );
     let mut all = Vec::new();
     for table in catalog.tables() {
-        let placement = table.placement();
+        let (placement, current) = (table.placement(), table.current());
         let stored = tables.iter().find(|stored| stored.entry.id == table.id());
         let columns = std::iter::once(None).chain(placement.columns.keys().map(|at| Some(*at)));
         for column in columns {
             let mut numbers = 1..;
             for placed in placed(&placement, column) {
-                let wanted = stored.map(|stored| extents_of(&stored.entry, &placement, &placed));
+                let entry = stored.map(|stored| &stored.entry);
+                let wanted = entry.map(|entry| extents_of(entry, &current, &placement, &placed));
                 let extents = wanted.as_ref().map_or(&[][..], |wanted| &wanted.extents);
                 for (id, number) in placed.tiers.iter().zip(&mut numbers) {
                     let there = copies_in(stored, extents, *id);
@@ -127,7 +129,12 @@ struct Wanted {
 }
 
 /// The extents of a replica of a column with a placement of its own, with those of its indexes, or of everything else.
-fn extents_of(entry: &TableEntry, placement: &ReplicaPlacement, placed: &Placed<'_>) -> Wanted {
+fn extents_of(
+    entry: &TableEntry,
+    current: &TableVersion,
+    placement: &ReplicaPlacement,
+    placed: &Placed<'_>,
+) -> Wanted {
     let is_its = |other: usize| match placed.which {
         Some((column, _)) => column == other,
         None => !placement.columns.contains_key(&other),
@@ -137,10 +144,18 @@ fn extents_of(entry: &TableEntry, placement: &ReplicaPlacement, placed: &Placed<
         for column in (0..segment.chunks.len()).filter(|column| is_its(*column)) {
             let number = placed.which.map_or(0, |(_, number)| number);
             let stored: Vec<_> = segment.replicas(column).collect();
-            let encodings: Vec<Encoding> = stored.iter().map(|place| place.encoding).collect();
-            // What cannot be encoded so is plain in its place.
-            let in_place = (number < stored.len()).then_some(number);
-            let found = placement.matched(column, &encodings)[number].or(in_place);
+            let open = current.segments.get(segment.id);
+            let found = match open.filter(|open| open.entry() == segment) {
+                Some(open) => {
+                    let all: Vec<usize> = (0..stored.len()).collect();
+                    open.matched(placement, column, &all)[number]
+                }
+                // It is published meanwhile, or withheld.
+                None => {
+                    let encodings = stored.iter().map(|place| place.encoding);
+                    placement.matched(column, &encodings.collect::<Vec<_>>())[number]
+                }
+            };
             is_whole &= found.is_some();
             all.extend(found.map(|at| segment.extents[stored[at].extent as usize]));
         }

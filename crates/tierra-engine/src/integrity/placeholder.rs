@@ -20,7 +20,7 @@ use crate::spec::TableSpec;
 pub(crate) enum PlaceholderReason {
     /// Its tiers are missing, or the dictionary of its codes cannot be read.
     Withheld(UnavailableError),
-    /// Its header is damaged in all copies.
+    /// Its header is damaged in all copies, or its replicas have different values.
     Damaged(FormatError),
 }
 

@@ -3,6 +3,9 @@
 //! There are two causes: bytes that fail their checksum, and lost pages, which are marked ([`Losses`]). Lost bytes are always
 //! rewritten, durably, even if the zeros in their place are right by chance.
 //!
+//! Where a medium cannot be written any more, readers get the right bytes in memory, and the writer is told, so that it has another
+//! copy or replica read. The copy counts as one that may not be durable ([`ExtentCopy::refuses_repair`]).
+//!
 //! Invariant: only bytes with a matching checksum are written over others, and only over bytes that fail theirs, that were lost,
 //! or that differ in another copy. Bytes without a right copy are left as they are.
 //!
@@ -32,7 +35,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// Repairs a block of a chunk, in the copy that is read, from any other copy. `chunk` is the chunk as it is read, at `at` in the
-/// extent. Returns whether the block is right now.
+/// extent. Returns whether the block is right now, at least in memory. If not, another replica may have it: nothing is reported.
 pub(crate) fn block(
     extent: &OwnedExtent,
     read: &Arc<ExtentCopy>,
@@ -42,13 +45,45 @@ pub(crate) fn block(
 ) -> bool {
     let range = chunk.block_range(block);
     let range = at + range.start..at + range.end;
-    stored_in(extent, read, range, FaultKind::Checksum, |bytes| {
-        chunk.block_matches(block, bytes)
-    })
+    let is_valid = |bytes: &[u8]| chunk.block_matches(block, bytes);
+    stored_in(extent, read, range.clone(), FaultKind::Checksum, is_valid)
+        || is_valid(&read[range.clone()])
+        || {
+            let mut others = others(extent, read);
+            let right = others.find(|other| is_valid(&other[range.clone()]));
+            right.is_some_and(|right| in_memory(read, range.clone(), &right[range]))
+        }
 }
 
-/// Repairs a range of the first copy from any other that has it, according to `is_valid`. Returns whether it is valid then.
+/// Gives the readers of a copy bytes that are right and could not be restored in it. Returns whether they are right there then.
+pub(crate) fn in_memory(read: &ExtentCopy, range: Range<usize>, right: &[u8]) -> bool {
+    let _alone = alone();
+    let at = range.start as u64;
+    let restored = read.pool().restore_in_memory(read.extent(), at, right);
+    restored.is_ok() && read[range] == *right
+}
+
+/// Reports a range of a copy as lost: nothing else has its bytes, either.
+pub(crate) fn lost(extent: &OwnedExtent, read: &ExtentCopy, range: &Range<usize>) {
+    extent.all_losses().log.lost(extent, read, range);
+}
+
+/// Repairs a range of the first copy from any other that has it, according to `is_valid`. Returns whether it is valid then. If not,
+/// it is reported as lost.
 pub(crate) fn stored(
+    extent: &OwnedExtent,
+    range: Range<usize>,
+    is_valid: impl Fn(&[u8]) -> bool,
+) -> bool {
+    let is_valid = of_copies(extent, range.clone(), is_valid);
+    if !is_valid {
+        lost(extent, extent.first(), &range);
+    }
+    is_valid
+}
+
+/// As [`stored`], but what no copy has may be elsewhere: nothing is reported.
+pub(crate) fn of_copies(
     extent: &OwnedExtent,
     range: Range<usize>,
     is_valid: impl Fn(&[u8]) -> bool,
@@ -117,11 +152,7 @@ fn stored_in(
             replace(extent, read, right, range.clone()).is_ok() && is_valid(&read[range.clone()])
         })
     };
-    let is_valid = (0..TRIES).any(put_right);
-    if !is_valid {
-        log.lost(extent, read, &range);
-    }
-    is_valid
+    (0..TRIES).any(put_right)
 }
 
 /// Repairs the header of a chunk, with its directory, if `open` cannot read it in the copy that is read, or it was lost there.
@@ -331,12 +362,17 @@ fn write(
             wrong.note_restored(&range);
             tell(extent, wrong, &range, from, range.len() as u64);
         }
-        Err(error) => tracing::error!(
-            tier = &**wrong.tier_name(),
-            extent = extent.id().0,
-            %error,
-            "a damaged range could not be restored"
-        ),
+        Err(error) if wrong.note_refusal() => {
+            tracing::error!(
+                tier = &**wrong.tier_name(),
+                extent = extent.id().0,
+                %error,
+                "a damaged range could not be restored: another copy or replica is read, if there is one"
+            );
+            extent.all_losses().tell();
+        }
+        // That was said.
+        Err(_) => {}
     }
     restored
 }

@@ -20,18 +20,27 @@ use crate::spec::TableSpec;
 use crate::storage::extent::OwnedExtent;
 
 impl Segment {
-    /// Repairs a block where it is read: from another copy of its extent, or of another replica. Returns whether it is right now.
+    /// Repairs a block where it is read: from another copy of its extent, or of another replica. Returns whether it is right now, at
+    /// least in memory.
     pub(super) fn repair_block(&self, slot: usize, block: usize) -> bool {
         let Some((extent, read, place)) = self.far(slot) else {
             return false;
         };
         let chunk = self.slot_chunk(slot);
-        repair::block(extent, read, place.start, chunk, block) || {
-            let range = chunk.block_range(block);
-            let range = place.start + range.start..place.start + range.end;
-            let rebuilt = self.rebuilt(slot, block);
-            rebuilt.is_some_and(|(bytes, from)| repair::rebuilt(extent, read, range, &bytes, &from))
+        if repair::block(extent, read, place.start, chunk, block) {
+            return true;
         }
+        let range = chunk.block_range(block);
+        let range = place.start + range.start..place.start + range.end;
+        let rebuilt = self.rebuilt(slot, block);
+        let is_right = rebuilt.is_some_and(|(bytes, from)| {
+            repair::rebuilt(extent, read, range.clone(), &bytes, &from)
+                || repair::in_memory(read, range.clone(), &bytes)
+        });
+        if !is_right {
+            repair::lost(extent, read, &range);
+        }
+        is_right
     }
 
     /// Repairs the block in the extent's first copy: from any copy that has it, or of another replica. Returns whether it is right
@@ -42,12 +51,16 @@ impl Segment {
         }
         let range = self.stored_range(slot, block);
         let is_valid = |bytes: &[u8]| self.slot_chunk(slot).block_matches(block, bytes);
-        repair::stored(extent, range.clone(), is_valid) || {
+        let is_right = repair::of_copies(extent, range.clone(), is_valid) || {
             let rebuilt = self.rebuilt(slot, block);
             rebuilt.is_some_and(|(bytes, from)| {
-                repair::rebuilt(extent, extent.first(), range, &bytes, &from)
+                repair::rebuilt(extent, extent.first(), range.clone(), &bytes, &from)
             })
+        };
+        if !is_right && !self.is_in_another(slot, block) {
+            repair::lost(extent, extent.first(), &range);
         }
+        is_right
     }
 
     /// Whether another replica of the column has a block's rows.
@@ -62,8 +75,8 @@ impl Segment {
         })
     }
 
-    /// Checks all blocks of a stored replica in the first copy of its extent, and repairs them and its header, because another replica is to be
-    /// given up.
+    /// Checks all blocks of a stored replica in the first copy of its extent, and repairs them and its header, because another replica
+    /// is to be given up. What is right in memory alone does not do.
     pub(crate) fn verify_replica(
         &self,
         spec: &TableSpec,
@@ -75,6 +88,9 @@ impl Segment {
         let (Some(slot), Some(extent)) = (slot, extent) else {
             return Err(self.damaged(spec, replica.column, 0, nowhere()));
         };
+        if extent.first().refuses_repair() {
+            return Err(self.damaged(spec, replica.column, 0, not_durable()));
+        }
         self.repair_header(slot, extent);
         for block in 0..self.blocks() {
             if !self.repair_stored(slot, block, extent) {
@@ -111,7 +127,7 @@ impl Segment {
         let of_itself = |values: &ArrayRef| chunk.rebuild_block(block, values, dictionary);
         let mut others = self.slots.others(slot);
         others.find_map(|other| {
-            let values = self.values_in(other, block, dictionary)?;
+            let values = self.values_in(other, slot, block, dictionary)?;
             let bytes = of_itself(&values).or_else(|| self.rebuilt_of_all(slot, block))?;
             Some((bytes, self.name_of(other)))
         })
@@ -128,16 +144,18 @@ impl Segment {
             let others = self.slots.others(slot);
             // Its own other blocks do as well.
             let mut all = others.chain((at != block).then_some(slot));
-            all.find_map(|slot| self.values_in(slot, at, dictionary.as_deref()))
+            all.find_map(|other| self.values_in(other, slot, at, dictionary.as_deref()))
         };
         let all: Option<Vec<ArrayRef>> = (0..self.blocks()).map(values).collect();
         chunk.rebuild_block_of(block, &all?)
     }
 
-    /// The values of a block in a slot, if they are right there or in another copy of its extent.
+    /// The values of a block in a slot, if they are right there or in another copy of its extent, and are those that the slot `asked`
+    /// was made of.
     fn values_in(
         &self,
         slot: usize,
+        asked: usize,
         block: usize,
         dictionary: Option<&Dictionary>,
     ) -> Option<ArrayRef> {
@@ -154,7 +172,8 @@ impl Segment {
             }
         }
         let values = decoded(chunk, block, dictionary)?;
-        let checksums = chunk.value_checksums();
+        let asked = self.slot_chunk(asked).value_checksums();
+        let checksums = asked.or_else(|| chunk.value_checksums());
         let ty = chunk.logical_type();
         let is_valid = checksums.is_none_or(|known| known.matches(block, ty, &values));
         if !is_valid {
@@ -162,7 +181,7 @@ impl Segment {
                 segment = self.id(),
                 block,
                 replica = self.name_of(slot),
-                "a block is intact, and does not have the values that it was made of: please report it"
+                "a block is intact, and does not have the values that another replica was made of: please report it"
             );
         }
         is_valid.then_some(values)
@@ -179,7 +198,7 @@ impl Segment {
     }
 
     /// What a slot is read from: a tier and an encoding.
-    fn name_of(&self, slot: usize) -> String {
+    pub(super) fn name_of(&self, slot: usize) -> String {
         let tier = self.far(slot).map(|(_, read, _)| read.tier_name().clone());
         let encoding = self.slot_chunk(slot).encoding();
         format!("{}/{encoding}", tier.as_deref().unwrap_or("near memory"))
@@ -204,5 +223,13 @@ pub(super) fn nowhere() -> FormatError {
     FormatError::Corrupt {
         what: "a block",
         why: "no copy and no other replica has it".to_owned(),
+    }
+}
+
+/// Why other replicas are needed beside one that is right in memory.
+fn not_durable() -> FormatError {
+    FormatError::Corrupt {
+        what: "a block",
+        why: "its tier cannot be written any more, so it may be right in memory alone".to_owned(),
     }
 }

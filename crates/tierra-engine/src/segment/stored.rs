@@ -5,11 +5,12 @@
 use std::ops::Range;
 
 use tierra_column::bits::BLOCK_LEN;
-use tierra_column::{Chunk, LogicalType};
+use tierra_column::{Chunk, Encoding, LogicalType};
 
 use super::{Segment, range_of};
 use crate::integrity::repair;
 use crate::manifest::{ExtentId, ReplicaNumber};
+use crate::spec::replicas::ReplicaPlacement;
 use crate::storage::extent::OwnedExtent;
 
 impl Segment {
@@ -44,6 +45,39 @@ impl Segment {
     /// Whether a replica can be read.
     pub(crate) fn is_open(&self, replica: ReplicaNumber) -> bool {
         self.open_slot(replica).is_some()
+    }
+
+    /// Which of some stored replicas of a column, by their numbers, each replica is that it should have. One whose encoding gives way to
+    /// plain for these values ([`Chunk::gives_way`]) is a plain one that no other is.
+    pub(crate) fn matched(
+        &self,
+        placement: &ReplicaPlacement,
+        column: usize,
+        among: &[usize],
+    ) -> Vec<Option<usize>> {
+        let encoding = |number: &usize| {
+            let number = *number;
+            let replica = ReplicaNumber { column, number };
+            self.entry.replica(replica).encoding
+        };
+        let encodings: Vec<Encoding> = among.iter().map(encoding).collect();
+        let matched = placement.matched(column, &encodings).into_iter();
+        let mut matched: Vec<Option<usize>> = matched.map(|at| at.map(|at| among[at])).collect();
+        for (wanted, (named, _)) in placement.replicas(column).enumerate() {
+            let Some(named) = named.filter(|_| matched[wanted].is_none()) else {
+                continue;
+            };
+            let stands_for_it = |number: &usize| {
+                let number = *number;
+                let replica = ReplicaNumber { column, number };
+                let slot = self.open_slot(replica);
+                encoding(&number) == Encoding::Plain
+                    && !matched.contains(&Some(number))
+                    && slot.is_some_and(|slot| self.slot_chunk(slot).gives_way(named))
+            };
+            matched[wanted] = among.iter().copied().find(stands_for_it);
+        }
+        matched
     }
 
     /// The slots of the open replicas that lie in one of its extents, and of those that have a placeholder.

@@ -10,6 +10,8 @@ use crate::spec::ColumnSpec;
 pub(crate) const TIERS_MOST: usize = 64;
 /// The most copies of an extent: as many as a replica set writes.
 pub(crate) const COPIES_MOST: usize = 1 + tierra_memory::replication::MAX_REPLICAS;
+/// The most replicas of a chunk that a manifest can name: while a placement changes, a chunk has those of both.
+pub(crate) const REPLICAS_MOST: usize = 2 * COPIES_MOST;
 
 /// The number of a tier in its database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,6 +117,29 @@ impl ReplicaPlacement {
             }
         }
         matched
+    }
+
+    /// Checks that a chunk with replicas in these encodings can have those that it lacks beside them.
+    pub(crate) fn check_room(
+        &self,
+        column: usize,
+        stored: &[Encoding],
+        spec: &ColumnSpec,
+    ) -> Result<(), ReplicasError> {
+        // Each placement alone has fewer.
+        if stored.len() <= COPIES_MOST {
+            return Ok(());
+        }
+        let matched = self.matched(column, stored);
+        let missing = matched.iter().filter(|stored| stored.is_none()).count();
+        match stored.len() + missing <= REPLICAS_MOST {
+            true => Ok(()),
+            false => Err(ReplicasError::Changing {
+                column: spec.name.clone(),
+                stored: stored.len(),
+                missing,
+            }),
+        }
     }
 }
 
@@ -280,6 +305,19 @@ pub enum ReplicasError {
         /// The encoding.
         encoding: Encoding,
     },
+    /// More replicas than a chunk can have while its column's placement changes.
+    #[error(
+        "column {column:?} has {stored} replicas of rows that wait to be given up, and needs {missing} more: at most {REPLICAS_MOST} are possible; \
+         name fewer new encodings, or let it reach another placement first"
+    )]
+    Changing {
+        /// The column.
+        column: String,
+        /// The replicas that there are.
+        stored: usize,
+        /// Those to be made.
+        missing: usize,
+    },
     /// A column without any tier.
     #[error("column {column:?} is to have copies in no tier: name at least one")]
     None {
@@ -302,6 +340,7 @@ impl Replicas {
 mod tests {
     use super::*;
 
+    const TY: LogicalType = LogicalType::Integer;
     const FAR: TierId = TierId(0);
     const B: TierId = TierId(3);
 
@@ -348,5 +387,32 @@ mod tests {
         let codes = [Encoding::Dictionary];
         assert_eq!(matched(&[own, fixed], &codes), [Some(0), None]);
         assert_eq!(matched(&[fixed, own], &codes), [None, None]);
+    }
+
+    /// A manifest with more could not be read again.
+    #[test]
+    fn a_chunk_has_no_more_replicas_than_a_manifest_can_name() {
+        let ints = Encoding::ALL.into_iter().filter(|it| it.supports(TY));
+        let named: Vec<_> = ints.take(COPIES_MOST).collect();
+        let placed = named.iter().map(|encoding| (FAR, Some(*encoding)));
+        let placement = placement(placed.collect());
+        let spec = ColumnSpec::new("c", TY);
+        let check = |stored: &[Encoding]| placement.check_room(0, stored, &spec);
+        let plain = |count: usize| vec![Encoding::Lz4High; count];
+        assert_eq!(check(&plain(COPIES_MOST)), Ok(()));
+        let error = check(&plain(COPIES_MOST + 1)).unwrap_err();
+        assert!(matches!(error, ReplicasError::Changing { stored: 10, .. }));
+        let error = error.to_string();
+        for part in [
+            "column \"c\" has 10 replicas",
+            "needs 9 more",
+            "at most 18",
+            "name fewer",
+        ] {
+            assert!(error.contains(part), "{part} is not in {error}");
+        }
+        // Those that stay are no more.
+        let both = [&named[..], &plain(COPIES_MOST)].concat();
+        assert_eq!(check(&both), Ok(()));
     }
 }

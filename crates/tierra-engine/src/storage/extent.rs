@@ -82,6 +82,8 @@ pub(crate) struct ExtentCopy {
     /// Whether the newest published manifest names it.
     published: AtomicBool,
     lost: Mutex<Lost>,
+    /// Whether damage in it could not be repaired, because its medium cannot be written.
+    refuses_repair: AtomicBool,
 }
 
 impl ExtentCopy {
@@ -103,6 +105,7 @@ impl ExtentCopy {
             extent,
             published: AtomicBool::new(published),
             lost: Mutex::default(),
+            refuses_repair: AtomicBool::new(false),
         })
     }
 
@@ -170,6 +173,16 @@ impl ExtentCopy {
     /// Everything is restored, durably.
     pub(crate) fn note_all_restored(&self) {
         self.change_lost(|lost| *lost = Lost::default());
+    }
+
+    /// Notes that damage in it could not be repaired. Returns whether that is news.
+    pub(crate) fn note_refusal(&self) -> bool {
+        !self.refuses_repair.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether damage in it could not be repaired: what is right in memory there may not be durable.
+    pub(crate) fn refuses_repair(&self) -> bool {
+        self.refuses_repair.load(Ordering::Acquire)
     }
 
     fn change_lost(&self, change: impl FnOnce(&mut Lost)) {

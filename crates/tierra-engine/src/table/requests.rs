@@ -2,6 +2,7 @@
 //!
 //! Invariant: a commit that is made at once overtakes no request that was sent before it.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +21,7 @@ use crate::index::key::LoadedKeys;
 use crate::manifest::{Manifest, TableEntry};
 use crate::segment::Segment;
 use crate::spec::TableSpec;
-use crate::spec::replicas::Replicas;
+use crate::spec::replicas::{ReplicaPlacement, Replicas};
 use crate::storage::access::Access;
 use crate::storage::extent::OwnedExtent;
 use crate::storage::process::OwnProcess;
@@ -30,13 +31,67 @@ use crate::table::near_object::NearChange;
 use crate::table::version::TableVersion;
 use crate::tail::Record;
 
-/// Where a table is being brought to its replica placement: missing replicas are encoded, segment by segment; then all get their
+/// How far a table was brought to a replica placement: missing replicas are encoded, segment by segment; then all get their
 /// copies; then surplus ones are given up.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PlacingStep {
+    /// What was done, was done for this placement. For another one all begins anew: nothing is given up before that has what it wants.
+    pub(crate) placement: Arc<ReplicaPlacement>,
     /// The segment that was done last.
     pub(crate) after: Option<u32>,
     pub(crate) gives_up: bool,
+    pub(crate) left_out: Option<Box<LeftOut>>,
+}
+
+/// What stays as it is because it is damaged, while the rest of its table goes on.
+#[derive(Debug)]
+pub(crate) struct LeftOut {
+    segments: BTreeSet<u32>,
+    /// The first damage.
+    error: StorageError,
+}
+
+impl PlacingStep {
+    /// The first step to the placement that a table has now.
+    pub(crate) fn first(table: &Table) -> PlacingStep {
+        PlacingStep {
+            placement: table.placement(),
+            after: None,
+            gives_up: false,
+            left_out: None,
+        }
+    }
+
+    /// This step, or the first one if the table has another placement by now.
+    pub(crate) fn or_first(self, table: &Table) -> PlacingStep {
+        match Arc::ptr_eq(&self.placement, &table.placement()) {
+            true => self,
+            false => PlacingStep::first(table),
+        }
+    }
+
+    /// Notes that something, of a segment where one is named, is damaged and stays as it is. Returns whether that is news.
+    pub(crate) fn leave_out(&mut self, segment: Option<u32>, error: StorageError) -> bool {
+        let is_first = self.left_out.is_none();
+        let left_out = self.left_out.get_or_insert_with(|| {
+            Box::new(LeftOut {
+                segments: BTreeSet::new(),
+                error,
+            })
+        });
+        segment.map_or(is_first, |segment| left_out.segments.insert(segment))
+    }
+
+    /// Whether a segment stays as it is.
+    pub(crate) fn leaves_out(&self, segment: u32) -> bool {
+        let left_out = self.left_out.as_ref();
+        left_out.is_some_and(|left_out| left_out.segments.contains(&segment))
+    }
+
+    /// The error if this was the last step, and anything was left out.
+    pub(crate) fn end(self) -> Result<(), StorageError> {
+        self.left_out.map_or(Ok(()), |left_out| Err(left_out.error))
+    }
 }
 
 /// Rows that go.
@@ -184,11 +239,11 @@ pub(crate) enum Request {
         replicas: Replicas,
         reply: SyncSender<Result<(), TableError>>,
     },
-    /// Goes on with that.
+    /// Goes on with that, or with what is made in the background, for which nobody waits.
     GoOnPlacing {
         table: Arc<Table>,
         step: PlacingStep,
-        reply: SyncSender<Result<(), TableError>>,
+        reply: Option<SyncSender<Result<(), TableError>>>,
     },
     /// Answered with all extents that the newest manifest names, and their tables.
     Extents {
@@ -206,7 +261,7 @@ pub(crate) enum Request {
     /// Answered when the table has all its copies.
     Repair {
         table: Arc<Table>,
-        reply: SyncSender<Result<(), StorageError>>,
+        reply: SyncSender<Result<(), TableError>>,
     },
     /// Answered when writing is allowed.
     BeginWriting {
@@ -240,14 +295,17 @@ pub(crate) enum Request {
     CopyIndexesNear {
         table: Arc<Table>,
     },
-    /// Answered when all earlier requests are done.
+    /// Answered when all earlier requests are done, those in the background as well.
     Wait {
         reply: SyncSender<()>,
     },
     /// Not answered: the last reference to a dropped table is gone.
     GiveBack,
-    /// Not answered: pages were lost. Data that only the writer writes (logs' rows, manifests) is rewritten.
+    /// Not answered: pages were lost, or a copy cannot be repaired. Data that only the writer writes (logs' rows, manifests) is
+    /// rewritten, and other replicas of chunks are read.
     Losses,
+    /// From the writer to itself: a tier was lost, and other replicas are to be read than those that lie there.
+    ReadElsewhere,
     /// From the writer to itself: a background job has ended.
     JobEnded,
     /// Not answered: a commit that was made at once has left something to do, or something to wait for.

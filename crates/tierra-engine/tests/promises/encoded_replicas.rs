@@ -415,6 +415,50 @@ fn replicas_come_and_go_while_rows_are_read_and_appended() {
     check(&place.open(), count);
 }
 
+/// Two callers place a table at once: whatever one of them wants meanwhile, all rows are there, and what one of them asked for last is
+/// reached.
+#[test]
+fn placements_that_are_changed_at_once_lose_nothing() {
+    let place = Place::new();
+    let database = place.create(&["b"]);
+    let table = database
+        .create_table_in(indexed("t"), Replicas::of_table(["far"]))
+        .unwrap();
+    let count = fill(&table, 0);
+    let wanted = [
+        [encoded(), Replicas::of_table(["b"]), in_one_tier("far")],
+        [in_one_tier("b"), encoded(), Replicas::of_table(["far"])],
+    ];
+    let columns: Vec<usize> = (0..10).collect();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Acquire) {
+                let (found, _) = support::scan(&table.snapshot(), &columns, &[]);
+                assert_eq!(sorted(&found), rows(0..count));
+            }
+        });
+        let _ends = Ends(&is_over);
+        std::thread::scope(|callers| {
+            for of_one in &wanted {
+                let table = &table;
+                callers.spawn(move || {
+                    let each = of_one.iter();
+                    each.for_each(|replicas| table.set_replicas(replicas).unwrap());
+                });
+            }
+        });
+    });
+    let last = table.replicas();
+    assert!(wanted.iter().any(|of_one| of_one[2] == last), "{last:?}");
+    assert!(all_complete(&database), "{:?}", incomplete(&database));
+    check(&database, count);
+    let told = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+    assert_eq!((told.damaged_copies, told.lost), (0, vec![]));
+    drop((table, database));
+    check(&place.open(), count);
+}
+
 /// Altered again and again: no extent keeps what nothing names.
 #[test]
 fn replicas_that_are_given_up_take_no_space() {

@@ -42,6 +42,27 @@ impl Pool {
         self.overwrite(extent.offset + at, good)
     }
 
+    /// Overwrites a range of a live extent with bytes that are known to be correct for the readers of this process alone, where
+    /// [`Pool::restore`] failed because the medium cannot be written any more. Nothing is durable by it: lost pages stay lost, and the
+    /// next open may find the damage again.
+    ///
+    /// As for `restore`, the extent has no other writer meanwhile, `good` does not lie in it, and readers discard what they read of
+    /// the range.
+    ///
+    /// # Errors
+    /// [`PoolError::BadExtent`] as for `restore`.
+    pub fn restore_in_memory(&self, extent: Extent, at: u64, good: &[u8]) -> Result<(), PoolError> {
+        let end = at.checked_add(good.len() as u64);
+        if end.is_none_or(|end| end > extent.len_bytes) {
+            return Err(self.bad(extent, "the range to restore lies outside of it"));
+        }
+        self.check_run(extent)?;
+        // SAFETY: the range lies in a live extent, hence it is mapped and writable; lost pages are memory of the handler's, which is
+        // too. By the contract there is no other writer, and readers discard what they read of it.
+        drop(unsafe { self.copy(extent.offset + at, good) });
+        Ok(())
+    }
+
     /// The label in the header of an extent, to restore the header of a copy.
     ///
     /// # Errors

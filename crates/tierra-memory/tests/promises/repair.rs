@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::simulated::{self, RECORDERS, Recorded, assert_kept, finish, folder, named, names};
+use tierra_memory::faults::Injector;
 use tierra_memory::simulation::{Image, Limits, Recorder, StepKind};
 use tierra_memory::{Extent, Pool, PoolError, PoolOptions};
 
@@ -58,6 +59,40 @@ fn a_damaged_extent_is_restored_from_its_copy() {
         opened.retain(&[extent]).unwrap();
         opened.verify_extent(extent).unwrap();
     }
+}
+
+/// A device that refuses writes keeps no reader from right bytes, and nothing is said to be durable.
+#[test]
+fn what_cannot_be_restored_is_right_in_memory() {
+    let dir = folder();
+    let path = dir.path().join("p");
+    let pool = Pool::create(&path, &PoolOptions::default()).unwrap();
+    let good = payload(20_000);
+    let extent = finish(&pool, &good).extent();
+    pool.publish(&finish(&pool, &names(&[extent]))).unwrap();
+    corrupt(&path, extent.offset + 4000, &[0xEE; 300]);
+    let mut injector = Injector::new(1);
+    injector.refuse_writes(&pool);
+    let right = &good[4000..4300];
+    let refused = pool.restore(extent, 4000, right).unwrap_err();
+    assert!(matches!(refused, PoolError::Poisoned { .. }), "{refused}");
+    assert!(pool.verify_extent(extent).is_err());
+    let outside = pool.restore_in_memory(extent, 19_999, &[0; 2]);
+    assert!(matches!(outside, Err(PoolError::BadExtent { .. })));
+    pool.restore_in_memory(extent, 4000, right).unwrap();
+    pool.verify_extent(extent).unwrap();
+    // A page that is lost stays so: it has to be written anew.
+    let page = extent.offset + 8192..extent.offset + 8193;
+    let lost = injector.lose_page(&pool, page).unwrap().offsets[0].clone();
+    assert!(pool.verify_extent(extent).is_err());
+    let from = lost.start.max(extent.offset);
+    let at = from - extent.offset;
+    let to = lost.end.min(extent.offset + 20_000) - extent.offset;
+    let right = &good[at as usize..to as usize];
+    pool.restore_in_memory(extent, at, right).unwrap();
+    pool.verify_extent(extent).unwrap();
+    assert_eq!(pool.take_faults().len(), 1);
+    assert!(pool.restore(extent, at, right).is_err());
 }
 
 #[test]

@@ -67,8 +67,8 @@ pub(super) fn of_table(
     // Without its bitmap, the deleted rows of a segment would come back.
     let mut deleted = table.deleted.values();
     let has_deleted = deleted.all(|deleted| !gone.contains(&deleted.place.extent));
-    let is_there = |extent: ExtentId| !gone.contains(&extent);
-    match has_log && has_deleted && has_columns(table, &withheld, is_there) {
+    // Not what is gone: an extent without a copy is not, if its columns have another replica, which may be withheld.
+    match has_log && has_deleted && has_columns(table, &withheld, &is_held) {
         true => Some(Missing::Columns(why)),
         false => Some(Missing::Rows(why)),
     }
@@ -217,4 +217,101 @@ pub(super) fn warn_of_part(spec: &TableSpec, part: &PartEntry, error: &dyn std::
         %error,
         "a part of an index is damaged: it is built again"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use tierra_column::{Encoding, LogicalType};
+
+    use super::*;
+    use crate::manifest::{ColumnId, DictionaryEntry, FurtherReplica, StoredRange, TailEntry};
+    use crate::spec::ColumnSpec;
+    use crate::spec::replicas::ReplicaPlacement;
+    use crate::storage::tiers::MissingTier;
+
+    const AWAY: TierId = TierId(1);
+
+    fn place(extent: u32, encoding: Encoding) -> ChunkPlace {
+        ChunkPlace {
+            extent,
+            offset: 0,
+            len_bytes: 64,
+            encoding,
+        }
+    }
+
+    /// Codes in extent 1, the dictionary in extent 3, and the same strings in extent 2.
+    fn table() -> TableEntry {
+        let segment = SegmentEntry {
+            id: 1,
+            rows: 5,
+            extents: [1, 2].map(ExtentId).to_vec(),
+            chunks: vec![place(0, Encoding::Dictionary)],
+            further: vec![FurtherReplica {
+                column: 0,
+                place: place(1, Encoding::Fsst),
+            }],
+        };
+        let dictionary = DictionaryEntry {
+            generation: 1,
+            main: StoredRange {
+                extent: ExtentId(3),
+                offset: 0,
+                len_bytes: 64,
+            },
+            deltas: Vec::new(),
+        };
+        TableEntry {
+            id: 2,
+            spec: Arc::new(TableSpec {
+                name: "t".to_owned(),
+                columns: vec![ColumnSpec::new("c", LogicalType::Varchar)],
+                primary_key: Vec::new(),
+            }),
+            column_ids: vec![ColumnId(0)],
+            next_column_id: ColumnId(1),
+            placement: ReplicaPlacement::default(),
+            next_segment_id: 2,
+            dictionaries: vec![Some(dictionary)],
+            segments: vec![Arc::new(segment)],
+            deleted: BTreeMap::new(),
+            parts: Vec::new(),
+            runs: Vec::new(),
+            tail: TailEntry::default(),
+        }
+    }
+
+    /// What is missing if only these extents have a copy.
+    fn missing(held: &[u64]) -> Option<Missing> {
+        let mut tiers = Tiers::default();
+        tiers.missing.push(MissingTier {
+            id: AWAY,
+            name: "b".into(),
+            pool_id: 7,
+            why: "it is away".into(),
+        });
+        let entry = ExtentEntry {
+            len_bytes: 64,
+            copies: vec![CopyEntry {
+                tier: AWAY,
+                offset: 4096,
+            }],
+        };
+        let extents = (1..=3).map(|id| (ExtentId(id), entry.clone())).collect();
+        of_table(Path::new("db"), &table(), &tiers, &extents, |id| {
+            held.contains(&id.0)
+        })
+    }
+
+    #[test]
+    fn codes_alone_are_no_rows() {
+        assert!(missing(&[1, 2, 3]).is_none());
+        assert!(missing(&[2, 3]).is_none() && missing(&[1, 3]).is_none());
+        // The strings can be read, and the codes cannot.
+        assert!(matches!(missing(&[1, 2]), Some(Missing::Columns(_))));
+        assert!(matches!(missing(&[2]), Some(Missing::Columns(_))));
+        // Neither can be read.
+        assert!(matches!(missing(&[1]), Some(Missing::Rows(_))));
+        assert!(matches!(missing(&[3]), Some(Missing::Rows(_))));
+    }
 }

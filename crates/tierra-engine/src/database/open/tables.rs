@@ -168,10 +168,12 @@ impl TableReader<'_> {
         let (dictionaries, withheld) = self.dictionaries(entry, missing.as_ref())?;
         if let Some(why) = withheld.values().next().cloned() {
             let is_partial = missing_parts::has_columns(entry, &withheld, is_there);
-            missing = missing.or(Some(match is_partial {
-                true => Missing::Columns(why),
-                false => Missing::Rows(why),
-            }));
+            let why = missing.as_ref().map_or(why, |known| known.why().clone());
+            missing = Some(match (is_partial, missing) {
+                (true, Some(missing)) => missing,
+                (true, None) => Missing::Columns(why),
+                (false, _) => Missing::Rows(why),
+            });
         }
         let mut segments = Vec::with_capacity(entry.segments.len());
         for segment in &entry.segments {

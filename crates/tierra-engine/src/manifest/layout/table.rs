@@ -19,7 +19,7 @@ use crate::manifest::{
     RunEntry, SegmentEntry, StoredRange, TableEntry, TailEntry, TierEntry,
 };
 use crate::spec::TableSpec;
-use crate::spec::replicas::COPIES_MOST;
+use crate::spec::replicas::REPLICAS_MOST;
 
 pub(super) fn encode_table(out: &mut Encoder, table: &TableEntry) {
     out.u64(table.id);
@@ -277,7 +277,7 @@ fn decode_chunk(
     }
     let count = usize::from(input.u8()?);
     // While a placement changes, a chunk has the replicas of both.
-    if !(1..=2 * COPIES_MOST).contains(&count) {
+    if !(1..=REPLICAS_MOST).contains(&count) {
         let what = format!("a chunk of column {name:?} has {count} replicas");
         return Err(input.fault(what));
     }

@@ -127,13 +127,18 @@ impl Losses {
             tier.noted_epoch.store(epoch, Ordering::Release);
         }
         if found {
-            let listeners = self.listeners.read();
-            let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
-            listeners.iter().for_each(|listener| (listener.0)());
+            self.tell();
         }
     }
 
-    /// Calls `told` after every loss from now on.
+    /// Calls the listeners, after a loss, or because a copy could not be repaired.
+    pub(crate) fn tell(&self) {
+        let listeners = self.listeners.read();
+        let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
+        listeners.iter().for_each(|listener| (listener.0)());
+    }
+
+    /// Calls `told` after every loss from now on, and for every copy that cannot be repaired.
     pub(crate) fn listen(&self, told: impl Fn() + Send + Sync + 'static) {
         let listeners = self.listeners.write();
         let mut listeners = listeners.unwrap_or_else(PoisonError::into_inner);

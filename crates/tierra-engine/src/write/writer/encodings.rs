@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use tierra_column::{ChunkPlan, EncodeError, Encoding, ValueChecksums};
+use tierra_column::{ChunkPlan, EncodeError, ValueChecksums};
+use tierra_memory::PoolError;
 
 use super::state::Writer;
-use crate::error::StorageError;
+use crate::error::{ScanError, StorageError};
 use crate::manifest::{ChunkPlace, ExtentId, ReplicaNumber, SegmentEntry, TableEntry};
 use crate::segment::Segment;
 use crate::spec::replicas::{ReplicaPlacement, TierId};
@@ -33,6 +34,9 @@ impl NextSegment {
     }
 }
 
+/// A segment with other replicas, and their new extents.
+type Reopened = (Arc<Segment>, Vec<Arc<OwnedExtent>>);
+
 /// What is to become of a column's replicas.
 struct NextReplicas {
     /// Of the replicas that the column should have: the number of the stored one that it is.
@@ -43,71 +47,95 @@ struct NextReplicas {
 
 impl Writer {
     /// Makes the next step for a table. Returns where it is then; `None` if everything is as it should be.
+    ///
+    /// # Errors
+    /// What stops it; at the end the first damage, which did not.
     pub(super) fn place_next(
         &mut self,
         table: &Arc<Table>,
         step: PlacingStep,
     ) -> Result<Option<PlacingStep>, StorageError> {
-        let done = self.change_replicas_after(table, step)?;
+        let mut step = step.or_first(table);
+        let done = self.change_replicas_after(table, &mut step)?;
         if done.is_some() {
             return Ok(Some(PlacingStep {
                 after: done,
                 ..step
             }));
         }
-        self.copy_missing(table)?;
-        let gives_up = PlacingStep {
+        self.copy_missing(table, &mut step)?;
+        if step.gives_up {
+            return step.end().map(|()| None);
+        }
+        Ok(Some(PlacingStep {
             after: None,
             gives_up: true,
-        };
-        Ok((!step.gives_up).then_some(gives_up))
+            ..step
+        }))
     }
 
     /// Encodes the missing replicas of the next segment that lacks any, or gives up its surplus ones. Returns the segment's id;
-    /// `None` if no segment is left.
+    /// `None` if no segment is left. Damaged segments are left out.
     fn change_replicas_after(
         &mut self,
         table: &Arc<Table>,
-        PlacingStep { after, gives_up }: PlacingStep,
+        step: &mut PlacingStep,
     ) -> Result<Option<u32>, StorageError> {
         if self.is_begun(table) || table.check_complete().is_err() {
             return Ok(None);
         }
-        let (current, placement) = (table.current(), table.placement());
-        let left = current.segments.iter();
-        for segment in left.filter(|segment| after.is_none_or(|after| segment.id() > after)) {
+        let current = table.current();
+        for segment in current.segments.iter() {
+            let id = segment.id();
+            if step.after.is_some_and(|after| id <= after) || step.leaves_out(id) {
+                continue;
+            }
             if self.storage.is_closing() {
                 return Err(StorageError::Closed);
             }
             // Codes that are given out below must not be forgotten before they are published.
             let _pass = table.load_merge_lock().enter_seal();
-            let next = || self.changed(table, &current, segment, &placement, gives_up);
-            let Some(next) = self.storage.read_validated(next)?? else {
-                continue;
-            };
-            self.publish_replicas(table, segment, next)?;
-            return Ok(Some(segment.id()));
+            let reopen = || self.reopened(table, &current, segment, step);
+            let reopened = self.storage.read_validated(reopen);
+            match reopened.unwrap_or_else(|error| Err(error.into())) {
+                Ok(None) => {}
+                Ok(Some((next, fresh))) => {
+                    self.publish_replicas(table, next, fresh)?;
+                    return Ok(Some(id));
+                }
+                Err(error) if is_damage(&error) => leave_out(table, step, Some(id), error),
+                Err(error) => return Err(error),
+            }
         }
         Ok(None)
+    }
+
+    /// The segment with other replicas, opened, and their new extents; `None` if nothing changes.
+    fn reopened(
+        &self,
+        table: &Table,
+        version: &TableVersion,
+        segment: &Segment,
+        step: &PlacingStep,
+    ) -> Result<Option<Reopened>, StorageError> {
+        let Some(next) = self.changed(table, version, segment, step)? else {
+            return Ok(None);
+        };
+        let opened = segment.with_replicas(Arc::new(next.entry), next.extents, table.spec())?;
+        Ok(Some((opened, next.fresh)))
     }
 
     fn publish_replicas(
         &mut self,
         table: &Arc<Table>,
-        before: &Segment,
-        next: NextSegment,
+        segment: Arc<Segment>,
+        mut fresh: Vec<Arc<OwnedExtent>>,
     ) -> Result<(), StorageError> {
-        let NextSegment {
-            entry,
-            extents,
-            mut fresh,
-        } = next;
-        let segment = before.with_replicas(Arc::new(entry), extents, table.spec())?;
         let mut entry = TableEntry::clone(&*self.entry(table)?);
-        let current = table.current();
-        let segments = current.segments.iter().map(|old| match old.id() {
-            id if id == segment.id() => segment.clone(),
-            _ => old.clone(),
+        let (current, id) = (table.current(), segment.id());
+        let segments = current.segments.iter().map(|old| match old.id() == id {
+            true => segment.clone(),
+            false => old.clone(),
         });
         let segments = segments.collect();
         let known = &current.dictionaries;
@@ -120,7 +148,7 @@ impl Writer {
             dictionaries,
             ..current.next()
         });
-        table.ask_for_near_copies([before.id()]);
+        table.ask_for_near_copies([id]);
         Ok(())
     }
 
@@ -130,10 +158,9 @@ impl Writer {
         table: &Table,
         version: &TableVersion,
         segment: &Segment,
-        placement: &ReplicaPlacement,
-        gives_up: bool,
+        step: &PlacingStep,
     ) -> Result<Option<NextSegment>, StorageError> {
-        let before = segment.entry();
+        let (before, placement) = (segment.entry(), &*step.placement);
         let mut next = NextSegment {
             entry: SegmentEntry::clone(before),
             extents: segment.extents().to_vec(),
@@ -160,7 +187,7 @@ impl Writer {
                 self.encode_missing(table, version, placement, of_column, replicas, &mut next)?;
             let places = match encoded {
                 Encoded::New(made) => with_new(&stored, made),
-                Encoded::Nothing(replicas) if gives_up => {
+                Encoded::Nothing(replicas) if step.gives_up => {
                     match self.verify_kept_replicas(table, of_column, &replicas)? {
                         true => replicas.places(&stored),
                         false => continue,
@@ -250,9 +277,7 @@ impl Writer {
             segment.is_open(replica) || self.is_away(extent)
         };
         let left: Vec<usize> = (0..stored.len()).filter(is_left).collect();
-        let encodings: Vec<Encoding> = left.iter().map(|at| stored[*at].encoding).collect();
-        let matched = placement.matched(column, &encodings).into_iter();
-        let kept: Vec<Option<usize>> = matched.map(|at| at.map(|at| left[at])).collect();
+        let kept = segment.matched(placement, column, &left);
         let surplus = (0..stored.len()).filter(|number| !kept.contains(&Some(*number)));
         NextReplicas {
             surplus: surplus.collect(),
@@ -372,6 +397,34 @@ impl NextReplicas {
     }
 }
 
+/// Whether an error is damage of what is stored, which does not concern the rest of a table.
+pub(super) fn is_damage(error: &StorageError) -> bool {
+    match error {
+        StorageError::Scan(error) => matches!(**error, ScanError::Damaged { .. }),
+        StorageError::Pool(error) => matches!(error, PoolError::BadExtent { .. }),
+        StorageError::Damage(_) | StorageError::Copy { .. } => true,
+        _ => false,
+    }
+}
+
+/// Leaves something damaged as it is, of a segment where one is named.
+pub(super) fn leave_out(
+    table: &Table,
+    step: &mut PlacingStep,
+    segment: Option<u32>,
+    error: StorageError,
+) {
+    let (table, said) = (&table.spec().name, error.to_string());
+    if step.leave_out(segment, error) {
+        tracing::warn!(
+            table,
+            segment,
+            error = said,
+            "what is damaged keeps the copies and replicas that it has, until it is repaired"
+        );
+    }
+}
+
 /// All replicas that are stored, and new ones. Codes of a dictionary come first; if there are new ones, those that are stored are lost.
 fn with_new(stored: &[ChunkPlace], made: Vec<ChunkPlace>) -> Vec<ChunkPlace> {
     let (mut all, others): (Vec<_>, Vec<_>) = made
@@ -393,3 +446,6 @@ fn place_of(plan: &ChunkPlan, extent: usize, len_bytes: usize) -> ChunkPlace {
         encoding: plan.encoding(),
     }
 }
+
+#[cfg(test)]
+mod tests;

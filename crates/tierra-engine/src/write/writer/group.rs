@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tierra_memory::PoolError;
 use tierra_memory::replication::ReplicationError;
 
 use super::losses::is_lost;
@@ -425,7 +426,13 @@ impl Writer {
                 self.storage.note_losses();
                 self.leave_log(&failed.table)
             }
-            (Failure::Log, _) if self.lose_failed_tiers() => self.go_on_without_lost(),
+            // What a pool refuses from the start has stored nothing.
+            (Failure::Log, _)
+            | (Failure::Publication, StorageError::Pool(PoolError::Poisoned { .. }))
+                if self.lose_failed_tiers() =>
+            {
+                self.go_on_without_lost()
+            }
             _ => return false,
         };
         match cured {

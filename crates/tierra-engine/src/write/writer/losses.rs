@@ -17,6 +17,7 @@ use crate::storage::Storage;
 use crate::storage::extent::{ExtentCopy, OwnedExtent};
 use crate::storage::faults::FaultKind;
 use crate::table::Table;
+use crate::table::version::TableVersion;
 use crate::tail::{self, Named, TailLog};
 
 /// Retries of a publication after pages that it needs were lost.
@@ -56,9 +57,49 @@ fn note_replaced(extent: &Arc<OwnedExtent>) {
 }
 
 impl Writer {
+    /// Has other replicas of chunks read where that which is read lies in a tier that is lost, or in a copy that cannot be repaired.
+    /// Publishes no manifest: the next open chooses anew.
+    pub(super) fn leave_unreadable_replicas(&self) {
+        let tiers = self.storage.tiers();
+        let trouble = |extent: &OwnedExtent| {
+            let read = extent.first();
+            (read.refuses_repair(), tiers.get(read.tier()).is_none())
+        };
+        for table in self.catalog.tables() {
+            let current = table.current();
+            let mut changed = Vec::new();
+            let segments = current.segments.iter().map(|segment| {
+                match segment.read_elsewhere(table.spec(), trouble) {
+                    Ok(Some(other)) => {
+                        changed.push(segment.id());
+                        other
+                    }
+                    Ok(None) => segment.clone(),
+                    Err(error) => {
+                        let (table, segment_id) = (&table.spec().name, segment.id());
+                        tracing::error!(table, segment = segment_id, %error, "no other replicas of a segment can be read");
+                        segment.clone()
+                    }
+                }
+            });
+            let segments = segments.collect();
+            if changed.is_empty() {
+                continue;
+            }
+            let name = &table.spec().name;
+            tracing::warn!(table = name, segments = ?changed, "other replicas are read: the former ones lie where nothing can be repaired");
+            table.publish(TableVersion {
+                segments,
+                ..current.next()
+            });
+            table.ask_for_near_copies(changed);
+        }
+    }
+
     /// Handles lost pages: a tail whose log lost pages becomes a segment, dictionaries without an intact copy get new pieces, and
     /// each tier gets a new manifest.
     pub(super) fn repair_losses(&mut self) {
+        self.leave_unreadable_replicas();
         if !self.storage.is_settled() {
             return;
         }

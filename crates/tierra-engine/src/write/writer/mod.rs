@@ -155,12 +155,16 @@ impl Writer {
                 replicas,
                 reply,
             } => match self.writing(|this| this.place(&table, &replicas)) {
-                Ok(()) => self.go_on_placing(table, PlacingStep::default(), reply),
+                Ok(()) => {
+                    let step = PlacingStep::first(&table);
+                    self.go_on_placing(table, step, reply);
+                }
                 Err(error) => drop(reply.send(Err(error))),
             },
-            Request::GoOnPlacing { table, step, reply } => {
-                self.go_on_placing(table, step, reply);
-            }
+            Request::GoOnPlacing { table, step, reply } => match reply {
+                Some(reply) => self.go_on_placing(table, step, reply),
+                None => self.go_on_in_turns(table, step),
+            },
             Request::Extents { reply } => {
                 let _ = reply.send(self.extents());
             }
@@ -174,12 +178,13 @@ impl Writer {
                 });
             }
             Request::Repair { table, reply } => {
-                let _ = reply.send(self.writing(|this| this.make_missing_copies(&table)));
+                let step = PlacingStep::first(&table);
+                self.go_on_placing(table, step, reply);
             }
             Request::BeginWriting { reply } => {
                 let _ = reply.send(self.begin_writing());
             }
-            Request::MakeCopies { table } => self.make_missing_copies_in_background(&table),
+            Request::MakeCopies { table } => self.place_in_background(table),
             Request::Index { table } => self.background.push(BackgroundTask::Index(table)),
             Request::IndexKeys { table, version } => {
                 self.background.push(BackgroundTask::Keys(table, version));
@@ -196,9 +201,14 @@ impl Writer {
             Request::CopyIndexesNear { table } => {
                 self.background.push(BackgroundTask::CopyIndexes(table));
             }
+            // What is placed in the background comes before it in the queue.
+            Request::Wait { reply } if self.placing > 0 => {
+                self.requests.send(Request::Wait { reply });
+            }
             Request::Wait { reply } => self.background.push(BackgroundTask::Answer(reply)),
             Request::GiveBack => self.give_back_space(),
             Request::Losses => self.repair_losses(),
+            Request::ReadElsewhere => self.leave_unreadable_replicas(),
             Request::JobEnded => self.end_job(),
             Request::GoOn => {}
             Request::Close => return false,

@@ -7,6 +7,7 @@ use super::state::Writer;
 use crate::error::StorageError;
 use crate::manifest::{Manifest, lineage_mark};
 use crate::storage::extent::OwnedExtent;
+use crate::table::requests::Request;
 
 impl Writer {
     /// Makes `next` the newest manifest in every present tier. A tier whose device fails is left behind, if there is another.
@@ -46,6 +47,8 @@ impl Writer {
         if let Err(error) = self.note_lineage() {
             tracing::error!(%error, "the directory file could not record that a tier is behind");
         }
+        // Once more when the version that belongs to this manifest is there: it may be read where the one before it was.
+        self.requests.send(Request::ReadElsewhere);
         self.leave_lost_tiers()
     }
 

@@ -11,6 +11,7 @@ use tierra_column::Encoding;
 use tierra_memory::emulation::begin_read;
 use tierra_memory::{ExtentWriter, PoolError};
 
+use super::encodings::{is_damage, leave_out};
 use super::state::Writer;
 use crate::error::{StorageError, TableError};
 use crate::index::inverted::InvertedPart;
@@ -18,7 +19,7 @@ use crate::index::key::KeyRun;
 use crate::integrity::repair;
 use crate::manifest::{ChunkPlace, ExtentId, SegmentEntry, TableEntry};
 use crate::segment::Segment;
-use crate::spec::replicas::{COPIES_MOST, ReplicaPlacement, Replicas, TierId};
+use crate::spec::replicas::{COPIES_MOST, ReplicaPlacement, Replicas, ReplicasError, TierId};
 use crate::storage::extent::{ExtentCopy, OwnedExtent, Owner};
 use crate::storage::tier::Tier;
 use crate::storage::tiers::Tiers;
@@ -44,6 +45,7 @@ impl Writer {
     ) -> Result<(), TableError> {
         let mut entry = TableEntry::clone(&*self.entry(table)?);
         let placement = self.storage.tiers().settle(replicas, table.spec())?;
+        check_room(table, &placement)?;
         if !self.is_begun(table) {
             entry.placement = placement.clone();
             let next = self.published.with_table(entry);
@@ -63,38 +65,58 @@ impl Writer {
     ) {
         match self.writing(|this| this.place_next(&table, step)) {
             Ok(None) => drop(reply.send(Ok(()))),
-            Ok(Some(step)) => self
-                .requests
-                .send(Request::GoOnPlacing { table, step, reply }),
+            Ok(Some(step)) => self.requests.send(Request::GoOnPlacing {
+                table,
+                step,
+                reply: Some(reply),
+            }),
             Err(error) => drop(reply.send(Err(error.into()))),
         }
     }
 
-    /// As [`Writer::make_missing_copies`], but no caller waits.
-    pub(super) fn make_missing_copies_in_background(&mut self, table: &Arc<Table>) {
-        if !self.storage.is_settled() {
-            return;
+    /// Begins to make the missing replicas and copies of a table, for which no caller waits.
+    pub(super) fn place_in_background(&mut self, table: Arc<Table>) {
+        if self.storage.is_settled() {
+            self.placing += 1;
+            let step = PlacingStep::first(&table);
+            self.go_on_in_turns(table, step);
         }
-        match self.make_missing_copies(table) {
-            Ok(()) | Err(StorageError::Closed | StorageError::Dropped { .. }) => {}
+    }
+
+    /// As [`Writer::go_on_placing`], but no caller waits.
+    pub(super) fn go_on_in_turns(&mut self, table: Arc<Table>, step: PlacingStep) {
+        match self.place_next(&table, step) {
+            Ok(Some(step)) => {
+                return self.requests.send(Request::GoOnPlacing {
+                    table,
+                    step,
+                    reply: None,
+                });
+            }
+            Ok(None) | Err(StorageError::Closed | StorageError::Dropped { .. }) => {}
             Err(error) => {
                 let table = &table.spec().name;
                 tracing::warn!(table, %error, "not all copies of a table could be made");
             }
         }
+        self.placing -= 1;
     }
 
     /// Makes the missing replicas and copies of a table, as far as the tiers are present, and drops the surplus ones.
     pub(super) fn make_missing_copies(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
-        let mut step = PlacingStep::default();
+        let mut step = PlacingStep::first(table);
         while let Some(next) = self.place_next(table, step)? {
             step = next;
         }
         Ok(())
     }
 
-    /// Makes the missing copies of a table's extents, and drops the surplus ones.
-    pub(super) fn copy_missing(&mut self, table: &Arc<Table>) -> Result<(), StorageError> {
+    /// Makes the missing copies of a table's extents, and drops the surplus ones. Damaged extents are left out.
+    pub(super) fn copy_missing(
+        &mut self,
+        table: &Arc<Table>,
+        step: &mut PlacingStep,
+    ) -> Result<(), StorageError> {
         if self.is_begun(table) || table.check_complete().is_err() {
             return Ok(());
         }
@@ -122,7 +144,16 @@ impl Writer {
             let Some(extent) = self.published.extent(desired.extent).cloned() else {
                 continue;
             };
-            let Some((complete, copied)) = self.make_copies_of(&extent, &desired)? else {
+            let made = match self.make_copies_of(&extent, &desired) {
+                Err(error) if is_damage(&error) => {
+                    let mut segments = entry.segments.iter();
+                    let segment = segments.find(|it| it.extents.contains(&desired.extent));
+                    leave_out(table, step, segment.map(|segment| segment.id), error);
+                    continue;
+                }
+                made => made?,
+            };
+            let Some((complete, copied)) = made else {
                 continue;
             };
             changed.push(complete);
@@ -172,6 +203,7 @@ impl Writer {
                 self.publish_copies(&table, left)?;
             }
         }
+        self.leave_unreadable_replicas();
         Ok(())
     }
 
@@ -312,6 +344,18 @@ impl Writer {
     }
 }
 
+/// Checks that manifests can name all replicas of a table's chunks while it is brought to a placement.
+fn check_room(table: &Table, placement: &ReplicaPlacement) -> Result<(), ReplicasError> {
+    for segment in table.current().segments.iter() {
+        let entry = segment.entry();
+        for (column, spec) in table.spec().columns.iter().enumerate() {
+            let stored = entry.replicas(column).map(|place| place.encoding);
+            placement.check_room(column, &stored.collect::<Vec<_>>(), spec)?;
+        }
+    }
+    Ok(())
+}
+
 /// The extent without copies in tiers that are lost; `None` if it has none there, or no others. A log forgets these copies: it
 /// goes on without them, so a record written only to them must not come back.
 fn without_lost(extent: &OwnedExtent, is_log: bool, tiers: &Tiers) -> Option<Arc<OwnedExtent>> {
@@ -338,6 +382,11 @@ fn not_copied(tier: &Tier, copy: &ExtentCopy) -> StorageError {
 fn verify_kept(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) -> Result<(), PoolError> {
     if let Owner::Log(_) = extent.owner() {
         return Ok(());
+    }
+    if copy.refuses_repair() {
+        return Err(PoolError::Poisoned {
+            path: copy.pool().path().to_owned(),
+        });
     }
     repair::lost_parts(extent, copy);
     if copy.pool().verify_extent(copy.extent()).is_err() {

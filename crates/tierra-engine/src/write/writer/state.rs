@@ -32,6 +32,8 @@ pub(crate) struct Writer {
     pub(super) next_table_id: u64,
     pub(super) failed_builds: FailedBuilds,
     pub(super) background: Background,
+    /// Tables that are being brought to their placements without being asked for: a step of each is in the queue.
+    pub(super) placing: usize,
     /// Space that is free with the next publication.
     pub(super) superseded: Vec<Arc<ExtentCopy>>,
     /// A request that was taken from the queue too early, and comes next.
@@ -62,6 +64,7 @@ impl Writer {
             idle_marks_at: None,
             failed_builds: FailedBuilds::default(),
             background: Background::default(),
+            placing: 0,
             superseded: Vec::new(),
             put_back: None,
             must_cut_logs: false,

@@ -1,9 +1,17 @@
-//! A device that fails a write does not say what it stored: the outcome is unknown if no other tier has the write.
+//! A device that fails a write does not say what it stored: the outcome is unknown if no other tier has the write. What lies there
+//! is read from another replica, in whatever encoding.
 
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use tierra_column::Encoding;
+use tierra_memory::Pool;
 use tierra_memory::faults::Injector;
 
+use crate::manifest::ReplicaNumber;
 use crate::support::{all_rows, options, rows, spec};
-use crate::{AppendError, Database, Replicas, StorageError};
+use crate::{AppendError, Database, DatabaseOptions, Replicas, StorageError, Table};
 
 #[test]
 fn an_outcome_that_is_unknown_is_called_so() {
@@ -32,4 +40,105 @@ fn an_outcome_that_is_unknown_is_called_so() {
     let database = Database::open(&db, &options()).unwrap();
     assert_eq!(database.missing_tiers(), []);
     assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..151));
+}
+
+const ROWS: i64 = 5000;
+
+/// A database whose column `id` has these replicas. It is opened anew, so that nothing is verified yet, and nothing is near.
+fn opened(db: &Path, of_id: [&str; 2]) -> Arc<Database> {
+    let options = DatabaseOptions {
+        near_memory_bytes: Some(0),
+        ..options()
+    };
+    let database = Database::create(db, &options).unwrap();
+    if of_id.iter().any(|tier| tier.starts_with("b/")) {
+        database.add_tier("b", &db.join("b.pool")).unwrap();
+    }
+    let replicas = Replicas {
+        table: vec!["far".to_owned()],
+        columns: [("id".to_owned(), of_id.map(str::to_owned).to_vec())].into(),
+    };
+    let table = database.create_table_in(spec("t", vec![0]), replicas);
+    let table = table.unwrap();
+    table.append(&[rows(0..ROWS)]).unwrap();
+    table.seal().unwrap();
+    database.wait_for_near_copies().unwrap();
+    drop((table, database));
+    Database::open(db, &options).unwrap()
+}
+
+fn read_encoding(table: &Table) -> Encoding {
+    let current = table.current();
+    current.segments[0].encoding(0).unwrap()
+}
+
+/// Spoils all blocks of a replica of `id` and returns its pool.
+fn spoil(table: &Table, number: usize) -> Arc<Pool> {
+    let segment = table.current().segments[0].clone();
+    let replica = ReplicaNumber { column: 0, number };
+    let place = segment.entry().replica(replica);
+    let extent = segment.extents()[place.extent as usize].clone().unwrap();
+    let (copy, len) = (extent.first(), place.len_bytes as usize);
+    let file = std::fs::File::options()
+        .write(true)
+        .open(copy.pool().path());
+    let at = copy.extent().offset + place.offset;
+    file.unwrap().write_all_at(&vec![0x77; len], at).unwrap();
+    copy.pool().clone()
+}
+
+#[test]
+fn damage_where_nothing_can_be_written_is_read_past() {
+    for of_id in [["far/static", "b/delta"], ["far/static", "far/delta"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = dir.path().join("db");
+        let database = opened(&db, of_id);
+        let table = database.table("t").unwrap();
+        assert_eq!(read_encoding(&table), Encoding::Delta);
+        let before = table.current().segments[0].clone();
+        let pool = spoil(&table, 1);
+        Injector::new(1).refuse_writes(&pool);
+        // The query that finds the damage is answered, and later ones read the other replica.
+        assert_eq!(all_rows(&table), rows(0..ROWS), "{of_id:?}");
+        database.wait_for_near_copies().unwrap();
+        assert_eq!(read_encoding(&table), Encoding::Static, "{of_id:?}");
+        assert_eq!(all_rows(&table), rows(0..ROWS));
+        let (faults, totals) = database.faults();
+        assert!(totals.found > 0 && totals.lost == 0, "{faults:?}");
+        // It is right in memory alone: nothing may be given up for it.
+        let replica = ReplicaNumber {
+            column: 0,
+            number: 1,
+        };
+        let error = before.verify_replica(table.spec(), replica).unwrap_err();
+        assert!(error.to_string().contains("in memory alone"), "{error}");
+        drop((before, table, database, pool));
+        let database = Database::open(&db, &options()).unwrap();
+        assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..ROWS));
+    }
+}
+
+#[test]
+fn a_tier_that_fails_is_left_for_replicas_in_other_encodings() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let database = opened(&db, ["far/static", "b/delta"]);
+    let table = database.table("t").unwrap();
+    let snapshot = table.snapshot();
+    Injector::new(1).refuse_writes(&database.pools()[1]);
+    table.append(&[rows(ROWS..ROWS + 1)]).unwrap();
+    assert_eq!(database.missing_tiers()[0].0, "b");
+    assert_eq!(read_encoding(&table), Encoding::Static);
+    // Nothing of what is there is read any more.
+    spoil(&table, 1);
+    assert_eq!(all_rows(&table), rows(0..ROWS + 1));
+    assert_eq!(database.faults().1.lost, 0);
+    drop(snapshot);
+    drop((table, database));
+    let database = Database::open(&db, &options()).unwrap();
+    let table = database.table("t").unwrap();
+    assert_eq!(all_rows(&table), rows(0..ROWS + 1));
+    database.wait_for_near_copies().unwrap();
+    let copies = database.copies().unwrap();
+    assert!(copies.iter().all(|copy| copy.is_complete), "{copies:?}");
 }

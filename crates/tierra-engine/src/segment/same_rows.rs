@@ -1,0 +1,253 @@
+//! The same rows, read elsewhere: near, from other copies or replicas, or where they were written anew.
+//!
+//! Invariant: a segment is immutable. Each of these makes another one, and readers of the former keep what they read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tierra_memory::{NearCopy, NearMemory};
+
+use super::chunk_headers::ChunkHeaders;
+use super::opening::verified_bits;
+use super::{ChunkBytes, ChunkParts, Segment, far_bytes, rebuild};
+use crate::error::{DamageError, ScanError, StorageError};
+use crate::integrity::checked_copy::checked_copy;
+use crate::manifest::{ReplicaNumber, SegmentEntry};
+use crate::spec::TableSpec;
+use crate::storage::extent::OwnedExtent;
+use crate::storage::verified::VerifiedBits;
+
+impl Segment {
+    /// The same segment with near copies of all chunks that may have one, as far as there is room; columns that request one come
+    /// first.
+    pub(crate) fn with_near_copies(
+        &self,
+        spec: &TableSpec,
+        near: &NearMemory,
+    ) -> Result<Arc<Self>, StorageError> {
+        let preference = |column: &usize| spec.columns[*column].near;
+        let columns = 0..spec.columns.len();
+        let asked_for = columns
+            .clone()
+            .filter(|column| preference(column) == Some(true));
+        let others = columns.filter(|column| preference(column).is_none());
+        let mut copies = Vec::new();
+        for column in asked_for.chain(others) {
+            if let Some(copy) = self.near_copy(spec, column, near, |_| true)? {
+                copies.push((column, Some(copy)));
+            }
+        }
+        Ok(self.with_near(spec, copies)?)
+    }
+
+    /// A near copy of a column's chunk, verified; `None` if there is one already, there is no room, or copying was stopped
+    /// ([`checked_copy`]).
+    pub(crate) fn near_copy(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        near: &NearMemory,
+        goes_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Arc<NearCopy>>, ScanError> {
+        let Some((_, read, range)) = self.far(column) else {
+            return Ok(None);
+        };
+        self.restore_column(spec, column)?;
+        let check = |copy: &[u8]| self.check_copy(spec, column, copy);
+        let repair = || self.verify_column(spec, column);
+        checked_copy(near, &read[range.clone()], goes_on, check, repair)
+    }
+
+    /// The same segment with these columns read from other near copies, or from none.
+    pub(crate) fn with_near(
+        &self,
+        spec: &TableSpec,
+        copies: impl IntoIterator<Item = (usize, Option<Arc<NearCopy>>)>,
+    ) -> Result<Arc<Self>, DamageError> {
+        let mut bytes = self.bytes_in(&self.entry, &self.extents, |_| false);
+        for (column, copy) in copies {
+            let stored = far_bytes(&self.entry, &self.extents, self.slots.replica(column));
+            if let Some(other) = copy.map(ChunkBytes::Near).or(stored) {
+                bytes[column] = other;
+            }
+        }
+        let chunk_headers = self.chunk_headers().clone();
+        let parts = ChunkParts {
+            bytes,
+            chunk_headers,
+        };
+        let (entry, extents) = (self.entry.clone(), self.extents.clone());
+        self.of_same_rows(entry, parts, extents, spec, self.verified.clone())
+    }
+
+    /// The same rows with other replicas of some chunks. Near copies of replicas that are still read stay.
+    ///
+    /// # Errors
+    /// If a column could be read here and not there.
+    pub(crate) fn with_replicas(
+        &self,
+        entry: Arc<SegmentEntry>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+    ) -> Result<Arc<Self>, DamageError> {
+        // Headers are read where they are stored; near ones are right.
+        self.repair_headers();
+        let opened = Self::open(entry, extents, spec, None, &BTreeMap::new())?;
+        let mut placeholders = opened.placeholders.iter();
+        let lost = placeholders.find(|(column, _)| !self.is_placeholder(**column));
+        if let Some((column, _)) = lost {
+            return Err(DamageError::Chunk {
+                column: spec.columns[*column].name.clone(),
+                segment: self.id(),
+                source: rebuild::nowhere(),
+            });
+        }
+        let is_same = |column: &usize| opened.place(*column) == self.place(*column);
+        let columns = 0..self.slots.columns();
+        let copies = columns.filter(is_same).filter_map(|column| {
+            let copy = self.near(column)?;
+            Some((column, Some(copy.clone())))
+        });
+        opened.with_near(spec, copies)
+    }
+
+    /// The same rows with the first replicas of `columns` rewritten and not near; other near copies stay.
+    pub(crate) fn rewritten(
+        &self,
+        entry: Arc<SegmentEntry>,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+        columns: &[usize],
+    ) -> Result<Arc<Self>, DamageError> {
+        let verified = self.verified.clone();
+        let began = verified.begin();
+        let is_anew =
+            |replica: ReplicaNumber| replica.number == 0 && columns.contains(&replica.column);
+        for column in columns
+            .iter()
+            .filter(|column| is_anew(self.slots.replica(**column)))
+        {
+            (0..self.blocks()).for_each(|block| verified.insert(block, *column, began));
+        }
+        let bytes = self.bytes_in(&entry, &extents, is_anew);
+        let chunk_headers = bytes.iter().zip(self.slots.iter()).enumerate();
+        let chunk_headers: Vec<&[u8]> = chunk_headers
+            .map(|(slot, (bytes, replica))| match is_anew(replica) {
+                true => bytes.bytes(),
+                false => self.chunk_headers().of(slot),
+            })
+            .collect();
+        let chunk_headers = Arc::new(ChunkHeaders::read(self.rows(), chunk_headers.into_iter()));
+        let parts = ChunkParts {
+            bytes,
+            chunk_headers,
+        };
+        self.of_same_rows(entry, parts, extents, spec, verified)
+    }
+
+    /// The same rows, read from the replicas whose extents are in the least trouble; `None` if these are read already. Near copies of
+    /// others go.
+    pub(crate) fn read_elsewhere<T: Ord>(
+        &self,
+        spec: &TableSpec,
+        trouble: impl Fn(&OwnedExtent) -> T,
+    ) -> Result<Option<Arc<Self>>, DamageError> {
+        // Without any copy there is nothing to be read.
+        let trouble = |replica: ReplicaNumber| {
+            let extent = self.entry.replica(replica).extent as usize;
+            let extent = self.extents[extent].as_deref();
+            (extent.is_none(), extent.map(&trouble))
+        };
+        let Some(slots) = self.slots.avoiding(&self.entry, trouble) else {
+            return Ok(None);
+        };
+        let (mut bytes, mut chunk_headers) = (Vec::new(), Vec::new());
+        for (slot, replica) in slots.iter().enumerate() {
+            let before = self.slots.of(replica);
+            let before = before.expect("both have the same replicas");
+            let now = &self.chunks.borrow_owner().bytes[before];
+            let is_near = matches!(now, ChunkBytes::Near(_));
+            // Only what is read, by column, has near copies.
+            let stored = (is_near && slot != before)
+                .then(|| far_bytes(&self.entry, &self.extents, replica))
+                .flatten();
+            bytes.push(stored.unwrap_or_else(|| now.clone()));
+            chunk_headers.push(self.chunk_headers().of(before));
+        }
+        let chunk_headers = ChunkHeaders::read(self.rows(), chunk_headers.into_iter());
+        let parts = ChunkParts {
+            bytes,
+            chunk_headers: Arc::new(chunk_headers),
+        };
+        let (entry, extents) = (self.entry.clone(), self.extents.clone());
+        // What was verified of a column was so in the replica that was read.
+        let verified = verified_bits(&entry, extents.iter().flatten(), false);
+        let (uses, placeholders) = (self.uses.clone(), self.placeholders.clone());
+        let slots = Arc::new(slots);
+        Self::of_parts(
+            entry,
+            slots,
+            parts,
+            extents,
+            spec,
+            uses,
+            verified,
+            placeholders,
+        )
+        .map(Some)
+    }
+
+    /// The same rows from other copies of the extents; near copies stay.
+    pub(crate) fn with_extents(
+        &self,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+    ) -> Result<Arc<Self>, DamageError> {
+        let parts = ChunkParts {
+            bytes: self.bytes_in(&self.entry, &extents, |_| false),
+            chunk_headers: self.chunk_headers().clone(),
+        };
+        let (entry, verified) = (self.entry.clone(), self.verified.clone());
+        self.of_same_rows(entry, parts, extents, spec, verified)
+    }
+
+    /// The bytes of each chunk: unchanged if it is near or a placeholder, otherwise in these extents. Replicas written `anew` are
+    /// always read in these extents.
+    fn bytes_in(
+        &self,
+        entry: &SegmentEntry,
+        extents: &[Option<Arc<OwnedExtent>>],
+        is_anew: impl Fn(ReplicaNumber) -> bool,
+    ) -> Vec<ChunkBytes> {
+        let now = self.chunks.borrow_owner().bytes.iter();
+        let bytes = now.zip(self.slots.iter()).map(|(now, replica)| {
+            let moves = matches!(now, ChunkBytes::Far(..)) || is_anew(replica);
+            let stored = moves.then(|| far_bytes(entry, extents, replica)).flatten();
+            stored.unwrap_or_else(|| now.clone())
+        });
+        bytes.collect()
+    }
+
+    /// The same rows, read elsewhere.
+    fn of_same_rows(
+        &self,
+        entry: Arc<SegmentEntry>,
+        parts: ChunkParts,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+        verified: VerifiedBits,
+    ) -> Result<Arc<Self>, DamageError> {
+        let (uses, placeholders) = (self.uses.clone(), self.placeholders.clone());
+        let slots = self.slots.clone();
+        Self::of_parts(
+            entry,
+            slots,
+            parts,
+            extents,
+            spec,
+            uses,
+            verified,
+            placeholders,
+        )
+    }
+}
