@@ -1,7 +1,6 @@
 //! The selection of a block's rows: one bit per row, which is what every filter works on.
 
 use super::BLOCK_LEN;
-use std::ops::Range;
 
 const WORDS: usize = BLOCK_LEN / 64;
 
@@ -182,24 +181,6 @@ mod tests {
             assert_eq!(and_not.get(row), three && !five);
         }
         assert!(threes.iter().eq((0..BLOCK_LEN).step_by(3)));
-    }
-
-    #[test]
-    fn ranges_are_their_rows() {
-        for rows in [
-            0..0,
-            5..5,
-            0..1,
-            3..64,
-            60..70,
-            64..128,
-            1..1024,
-            1000..1024,
-        ] {
-            let mut mask = Mask::none();
-            mask.add_rows(rows.clone());
-            assert!(mask.iter().eq(rows));
-        }
     }
 
     #[test]
