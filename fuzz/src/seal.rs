@@ -33,14 +33,15 @@ fn put_crc(bytes: &mut [u8], from: usize, len: usize, at: usize) -> Option<()> {
     Some(())
 }
 
-/// A chunk's blocks, directory with sketch, and descriptor (`docs/file-format.md`, "Chunk").
+/// A chunk's blocks, directory with sketch and logical checksums, and descriptor (`docs/file-format.md`, "Chunk").
 pub fn chunk(bytes: &mut [u8]) {
     let _ = blocks_and_directory(bytes);
     let _ = put_crc(bytes, 0, 124, 124);
 }
 
 fn blocks_and_directory(bytes: &mut [u8]) -> Option<()> {
-    let directory = u32_at(bytes, 12)?.div_ceil(1024) * 32;
+    let blocks = u32_at(bytes, 12)?.div_ceil(1024);
+    let directory = blocks * 32;
     let data_offset = u64_at(bytes, 40)?;
     for entry in (128..128 + directory).step_by(32) {
         let from = data_offset.checked_add(u32_at(bytes, entry + 20)? * LINE);
@@ -49,7 +50,16 @@ fn blocks_and_directory(bytes: &mut [u8]) -> Option<()> {
         let _ = from.and_then(|from| put_crc(bytes, from, len, entry + 16));
     }
     let sketch = u64_at(bytes, 88)?;
-    put_crc(bytes, 128, directory.checked_add(sketch)?, 120)
+    let logical = match u64_at(bytes, 72)? {
+        0 => 0,
+        _ => blocks * 4,
+    };
+    put_crc(
+        bytes,
+        128,
+        directory.checked_add(sketch)?.checked_add(logical)?,
+        120,
+    )
 }
 
 /// A dictionary image's body and head ("Dictionary").

@@ -100,7 +100,7 @@ fn the_seed_of_replicas_opens() {
     let encodings = copies.iter().filter_map(|copy| copy.encoding);
     assert_eq!(encodings.count(), 7);
     assert!(copies.iter().all(|copy| copy.is_complete), "{copies:?}");
-    assert_eq!(database.faults().1.found, 0);
+    assert_eq!(database.faults().1.found, 0, "{:?}", database.faults().0);
 }
 
 proptest! {

@@ -176,7 +176,8 @@ fn a_backup_builds_on_an_older_one() {
     )
     .well();
     let bytes = |file: &str| fs::metadata(file).unwrap().len();
-    assert!(bytes(&two) * 3 < bytes(&one) && bytes(&three) * 3 < bytes(&one));
+    // The index of keys may be stored between the first and the second.
+    assert!(bytes(&two) * 2 < bytes(&one) && bytes(&three) * 2 < bytes(&one));
     let copy = place.path("copy");
     tierra(["restore", &three, "--db", &copy]).well();
     assert_eq!(rows(&copy), rows(&db));

@@ -10,8 +10,8 @@ use tierra_memory::Pool;
 use tierra_memory::faults::Injector;
 
 use crate::manifest::ReplicaNumber;
-use crate::support::{all_rows, options, rows, spec};
-use crate::{AppendError, Database, DatabaseOptions, Replicas, StorageError, Table};
+use crate::support::{CITY, all_rows, options, rows, spec};
+use crate::{AppendError, Database, DatabaseOptions, IndexKind, Replicas, StorageError, Table};
 
 #[test]
 fn an_outcome_that_is_unknown_is_called_so() {
@@ -141,4 +141,41 @@ fn a_tier_that_fails_is_left_for_replicas_in_other_encodings() {
     database.wait_for_near_copies().unwrap();
     let copies = database.copies().unwrap();
     assert!(copies.iter().all(|copy| copy.is_complete), "{copies:?}");
+}
+
+/// The publication of an index finds out that the tier is lost: the version that it makes is one of before that.
+#[test]
+fn a_tier_that_fails_in_a_publication_is_left_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let options = DatabaseOptions {
+        near_memory_bytes: Some(0),
+        ..options()
+    };
+    let database = Database::create(&db, &options).unwrap();
+    database.add_tier("b", &db.join("b.pool")).unwrap();
+    let mut indexed = spec("t", Vec::new());
+    indexed.columns[CITY].encoding = Some(Encoding::Dictionary);
+    indexed.columns[CITY].index = Some(IndexKind::Inverted);
+    let replicas = Replicas {
+        table: vec!["far".to_owned()],
+        columns: [(
+            "id".to_owned(),
+            vec!["far/static".to_owned(), "b/delta".to_owned()],
+        )]
+        .into(),
+    };
+    let table = database.create_table_in(indexed, replicas).unwrap();
+    let storage = table.shared_storage();
+    let held = storage.held_by_test.lock().unwrap();
+    table.append(&[rows(0..ROWS)]).unwrap();
+    table.seal().unwrap();
+    assert_eq!(read_encoding(&table), Encoding::Delta);
+    Injector::new(1).refuse_writes(&database.pools()[1]);
+    drop(held);
+    database.wait_for_near_copies().unwrap();
+    assert_eq!(database.missing_tiers()[0].0, "b");
+    assert_eq!(table.snapshot().indexed_rows(CITY), ROWS as u64);
+    assert_eq!(read_encoding(&table), Encoding::Static);
+    assert_eq!(all_rows(&table), rows(0..ROWS));
 }
