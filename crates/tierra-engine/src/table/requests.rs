@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{
-    Receiver, RecvTimeoutError, SendError, Sender, SyncSender, TryRecvError, channel, sync_channel,
+    Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel,
 };
 use std::time::Instant;
 
@@ -418,7 +418,7 @@ impl Requests {
     ) -> Result<Receiver<T>, StorageError> {
         self.check_owner()?;
         let (reply, answer) = sync_channel(1);
-        self.put(request(reply)).map_err(|_| StorageError::Closed)?;
+        self.put(request(reply))?;
         Ok(answer)
     }
 
@@ -428,8 +428,7 @@ impl Requests {
         self.check_owner()?;
         let (reply, answer) = sync_channel(1);
         if let Err(commit) = self.at_once.commit(Commit { changes, reply }) {
-            let sent = self.put(Request::Commit(commit));
-            sent.map_err(|_| StorageError::Closed)?;
+            self.put(Request::Commit(commit))?;
         }
         Ok(answer)
     }
@@ -440,9 +439,10 @@ impl Requests {
         let _ = self.put(request);
     }
 
-    fn put(&self, request: Request) -> Result<(), SendError<Request>> {
+    fn put(&self, request: Request) -> Result<(), StorageError> {
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        self.sender.send(request)
+        let sent = self.sender.send(request);
+        sent.map_err(|_| StorageError::Closed)
     }
 
     /// A fork has no writer that could answer.
