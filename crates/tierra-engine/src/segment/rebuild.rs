@@ -88,16 +88,19 @@ impl Segment {
         let (Some(slot), Some(extent)) = (slot, extent) else {
             return Err(self.damaged(spec, replica.column, 0, nowhere()));
         };
-        if extent.first().refuses_repair() {
-            return Err(self.damaged(spec, replica.column, 0, not_durable()));
-        }
+        let check_durable = || match extent.first().refuses_repair() {
+            true => Err(self.damaged(spec, replica.column, 0, not_durable())),
+            false => Ok(()),
+        };
+        check_durable()?;
         self.repair_header(slot, extent);
         for block in 0..self.blocks() {
             if !self.repair_stored(slot, block, extent) {
                 return Err(self.damaged(spec, replica.column, block * BLOCK_LEN, nowhere()));
             }
         }
-        Ok(())
+        // A reader may have put a block right in memory alone meanwhile.
+        check_durable()
     }
 
     /// All values of a column, of deleted rows as well. Its blocks have to be verified before.

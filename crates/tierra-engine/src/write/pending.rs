@@ -60,6 +60,12 @@ impl Pending {
         &self.base
     }
 
+    /// Whether keys are looked up at once. Otherwise the next change that appends rows reads the keys of others first.
+    pub fn finds_keys(&self) -> bool {
+        let key = self.base.table().key();
+        key.is_none_or(|key| key.built(self.now.version()).is_some())
+    }
+
     /// Whether nothing was changed.
     pub fn is_empty(&self) -> bool {
         self.deleted.is_empty() && self.appended.is_empty()

@@ -54,7 +54,8 @@ enum Kind {
     },
 }
 
-/// A write with its arguments.
+/// A write with its arguments. Cheap to clone.
+#[derive(Clone)]
 pub(crate) struct Write {
     plan: Arc<WritePlan>,
     /// One array per key column; unused by INSERT.
@@ -250,8 +251,17 @@ impl Write {
         &self.plan
     }
 
-    /// What it changes in `snapshot`, which is one of its table, and the number of rows that change. Blocks no longer than a
-    /// lookup.
+    /// The most rows that it can change.
+    pub(crate) fn rows_most(&self) -> usize {
+        let columns = match self.plan.kind {
+            Kind::Insert(_) => self.values.first().map(|(_, values)| values),
+            Kind::Update { .. } | Kind::Delete { .. } => self.keys.first(),
+        };
+        columns.map_or(0, |values| values.len())
+    }
+
+    /// What it changes in `snapshot`, which is one of its table, and the number of rows that change. Blocks as long as lookups of
+    /// its keys.
     ///
     /// # Errors
     /// If rows cannot be read.

@@ -12,8 +12,9 @@ use datafusion::logical_expr::{LogicalPlan, Statement as LogicalStatement};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
-use tierra_engine::{Change as TableChange, CommitError, Committed, RowIds, Submitted};
+use tierra_engine::{Change as TableChange, CommitError, Committed, RowIds, Snapshot, Submitted};
 
+use super::control::PROMPT_ROWS_MOST;
 use super::prepare::{Prepared, PreparedChange, PreparedPlan, written_parameters};
 use super::run::{done, physical, planned};
 use super::{Session, unsupported};
@@ -182,7 +183,7 @@ impl Session {
             true => {
                 let _turn = self.transactions.turn().await;
                 let snapshot = self.snapshot_of(write.plan().table());
-                let (change, rows) = write.change(snapshot, self.execution())?;
+                let (change, rows) = self.change_of(&write, snapshot).await?;
                 self.add_to_transaction(change, None).await?;
                 rows
             }
@@ -194,13 +195,28 @@ impl Session {
         }))
     }
 
+    /// What a write changes in a snapshot, and the number of rows.
+    async fn change_of(
+        &self,
+        write: &Write,
+        snapshot: Snapshot,
+    ) -> Result<(TableChange, u64), SqlError> {
+        let execution = self.execution();
+        if write.rows_most() <= PROMPT_ROWS_MOST {
+            return write.change(snapshot, execution);
+        }
+        let write = write.clone();
+        let change = tokio::task::spawn_blocking(move || write.change(snapshot, execution));
+        change.await.map_err(SqlError::engine)?
+    }
+
     /// Commits a write outside a transaction; returns the number of rows.
     async fn write_alone(&self, write: Write) -> Result<u64, SqlError> {
         Commit::of_statement().begin()?;
         let mut tries = 1;
         loop {
             let snapshot = write.plan().table().snapshot();
-            let (change, rows) = write.change(snapshot, self.execution())?;
+            let (change, rows) = self.change_of(&write, snapshot).await?;
             match self.committed(vec![change]).await? {
                 Ok(_) => return Ok(rows),
                 Err(CommitError::Conflict { .. }) if tries < TRIES_MOST => tries += 1,

@@ -21,8 +21,8 @@ use crate::memory::Collected;
 use crate::names::identifier;
 use crate::outcome::Outcome;
 
-/// A change of more rows is added to a transaction on a thread that may block.
-const PROMPT_ROWS_MOST: usize = 1_000;
+/// A change of more rows is made on a thread that may block.
+pub(super) const PROMPT_ROWS_MOST: usize = 1_000;
 
 impl Session {
     /// Runs a statement that begins, ends or marks a transaction; `None` for another.
@@ -61,7 +61,7 @@ impl Session {
                 if *chain || modifier.is_some() {
                     return Err(unsupported("COMMIT AND CHAIN"));
                 }
-                self.commit_transaction().await?
+                Box::pin(self.commit_transaction()).await?
             }
             ast::Statement::Rollback { chain: true, .. } => {
                 return Err(unsupported("ROLLBACK AND CHAIN"));
@@ -120,11 +120,12 @@ impl Session {
         let mut pending = self.transactions.pending(snapshot.table())?;
         let rows =
             deleted.len() as usize + appended.iter().map(RecordBatch::num_rows).sum::<usize>();
+        let is_prompt = rows <= PROMPT_ROWS_MOST && pending.finds_keys();
         let apply = move || {
             pending.apply(&deleted, &appended)?;
             Ok::<_, CommitError>(pending)
         };
-        let applied = match rows <= PROMPT_ROWS_MOST {
+        let applied = match is_prompt {
             true => apply(),
             false => {
                 let applied = tokio::task::spawn_blocking(apply).await;

@@ -469,7 +469,7 @@ impl Session {
                     bound.map(|(array, is_value)| Argument::bound(Arc::clone(array), *is_value));
                 let bound: Vec<Argument> = bound.collect();
                 if let Some(write) = plan.bind(&bound, &self.database)? {
-                    return self.write(write).await;
+                    return Box::pin(self.write(write)).await;
                 }
             }
             let parameters = arguments.into_iter().map(|(array, is_value)| {

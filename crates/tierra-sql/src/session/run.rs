@@ -66,17 +66,18 @@ impl Session {
         )
     }
 
+    /// Its state is moved before it runs, so what is large and not in every statement is boxed.
     async fn run_any(&self, parsed: &Parsed, tracked: &Tracked) -> Result<Outcome, SqlError> {
         if let Some(statement) = parsed.tier_statement()? {
             self.check_right("a tier's definition")?;
             self.refuse_in_transaction("a tier's definition in a transaction")?;
-            return self.run_tier(statement).await;
+            return Box::pin(self.run_tier(statement)).await;
         }
         if let Some(statement) = BackupStatement::parse(parsed.tokens())? {
             self.check_right("BACKUP")?;
             self.refuse_in_transaction("BACKUP in a transaction")?;
             self.check_files()?;
-            return self.backup(statement, tracked).await;
+            return Box::pin(self.backup(statement, tracked)).await;
         }
         let mut compact = parsed
             .parse_compact()
@@ -93,17 +94,17 @@ impl Session {
             parsed.settle(&mut compact.statement);
         }
         self.settle_nested_values(&mut compact.statement)?;
-        if let Some(outcome) = self.run_change(parsed, &mut compact).await? {
+        if let Some(outcome) = Box::pin(self.run_change(parsed, &mut compact)).await? {
             return Ok(outcome);
         }
         if compact.sets.is_empty() {
-            return self.run_planned(compact.statement, &compact.lists).await;
+            return Box::pin(self.run_planned(compact.statement, &compact.lists)).await;
         }
         // A long list of mixed types cannot be one array. It is planned literal by literal.
         let written = written_parameters(&compact.statement);
-        match self.plan_compact(compact).await {
-            Ok((state, plan)) => self.run_plan(state, plan, &[], written).await,
-            Err(_) => self.run_planned(parsed.parse()?, &[]).await,
+        match Box::pin(self.plan_compact(compact)).await {
+            Ok((state, plan)) => Box::pin(self.run_plan(state, plan, &[], written)).await,
+            Err(_) => Box::pin(self.run_planned(parsed.parse()?, &[])).await,
         }
     }
 
@@ -147,7 +148,7 @@ impl Session {
             Statement::Statement(statement) => statement,
             Statement::CopyTo(copy) => {
                 self.check_files()?;
-                return self.copy_csv(copy).await;
+                return Box::pin(self.copy_csv(copy)).await;
             }
             _ => return Ok(None),
         };
@@ -159,9 +160,10 @@ impl Session {
         }
         match statement.as_ref() {
             ast::Statement::CreateTable(create) if !create.external => {
-                self.create_table(create, &compact.sets).await.map(Some)
+                let created = Box::pin(self.create_table(create, &compact.sets)).await;
+                created.map(Some)
             }
-            ast::Statement::AlterTable(alter) => match self.alter_table(alter).await? {
+            ast::Statement::AlterTable(alter) => match Box::pin(self.alter_table(alter)).await? {
                 None => Err(unsupported::ALTER.into()),
                 altered => Ok(altered),
             },
@@ -171,7 +173,7 @@ impl Session {
                 names,
                 ..
             } => {
-                self.drop_tables(names, *if_exists).await?;
+                Box::pin(self.drop_tables(names, *if_exists)).await?;
                 Ok(Some(done("DROP TABLE")))
             }
             ast::Statement::ExplainTable { table_name, .. } => {
@@ -206,7 +208,7 @@ impl Session {
                     Some(Prepared::Write(plan, _)) => {
                         let arguments: Vec<Argument> = arguments.collect();
                         match plan.bind(&arguments, &self.database)? {
-                            Some(write) => self.write(write).await.map(Some),
+                            Some(write) => Box::pin(self.write(write)).await.map(Some),
                             None => Ok(None),
                         }
                     }
@@ -568,4 +570,26 @@ async fn written(plan: &Physical) -> Result<u64, SqlError> {
         rows += count.map_or(0, |count| count.iter().flatten().sum::<u64>());
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use tierra_engine::{Database, DatabaseOptions};
+
+    use super::*;
+    use crate::SessionOptions;
+    use crate::statement::split;
+
+    /// What is moved for each statement: a prepared point query takes seven microseconds.
+    #[test]
+    fn the_state_of_a_statement_is_small() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = DatabaseOptions::default();
+        let database = Database::create(&dir.path().join("db"), &options).unwrap();
+        let session = Session::new(database, &SessionOptions::default()).unwrap();
+        let parsed = split("SELECT 1").unwrap().remove(0);
+        let tracked = session.connection.begin("SELECT 1");
+        let bytes = size_of_val(&session.run_any(&parsed, &tracked));
+        assert!(bytes < 8 << 10, "{bytes} bytes");
+    }
 }

@@ -336,7 +336,15 @@ impl Writer {
                 };
                 let plan = plan.map_err(failed)?;
                 // Values that cannot be encoded so are plain, as they may be already.
-                let is_in_place = |at: &usize| stored[*at].encoding == plan.encoding();
+                let is_in_place = |at: &usize| {
+                    let replica = ReplicaNumber {
+                        column,
+                        number: *at,
+                    };
+                    let extent = segment.entry().extents[stored[*at].extent as usize];
+                    stored[*at].encoding == plan.encoding()
+                        && (segment.is_open(replica) || self.is_away(extent))
+                };
                 if encoding.is_some_and(|encoding| encoding != plan.encoding())
                     && let Some(at) = surplus.iter().position(is_in_place)
                 {
@@ -363,7 +371,7 @@ impl Writer {
     fn verify_kept_replicas(
         &self,
         table: &Table,
-        (segment, column, _): (&Segment, usize, &[ChunkPlace]),
+        (segment, column, stored): (&Segment, usize, &[ChunkPlace]),
         replicas: &NextReplicas,
     ) -> Result<bool, StorageError> {
         let mut is_there = replicas.surplus.is_empty();
@@ -372,7 +380,10 @@ impl Writer {
                 column,
                 number: *number,
             };
-            if !replicas.surplus.is_empty() && segment.is_open(replica) {
+            let extent = segment.entry().extents[stored[*number].extent as usize];
+            // What a tier had that was lost meanwhile is still mapped, and not there.
+            let is_kept = segment.is_open(replica) && !self.is_away(extent);
+            if !replicas.surplus.is_empty() && is_kept {
                 segment.verify_replica(table.spec(), replica)?;
                 is_there = true;
             }

@@ -138,7 +138,11 @@ impl Writer {
             let (table, record) = (&change.table, &change.record);
             let version = table.current();
             let log = self.logs.get(&table.id());
-            log.is_some_and(|log| log.is_memory() && log.fits(record))
+            // Its keys are looked for among those of all rows, which may have to be read first.
+            let key = table.key().filter(|_| change.rows.is_some());
+            let finds_keys = key.is_none_or(|key| key.built(&version).is_some());
+            finds_keys
+                && log.is_some_and(|log| log.is_memory() && log.fits(record))
                 && !is_full(&version, record)
                 && !wants_merge(&version)
         };

@@ -25,10 +25,19 @@ struct MergeStep {
     remapping: Remapping,
 }
 
-/// Whether any dictionary is to be merged with its delta.
+/// Whether any dictionary is to be merged with its delta, and can be.
 pub(super) fn wants_merge(version: &TableVersion) -> bool {
-    let mut dictionaries = version.dictionaries.iter().flatten();
-    dictionaries.any(|dictionary| dictionary.wants_merge())
+    let mut dictionaries = version.dictionaries.iter().enumerate();
+    dictionaries.any(|(column, dictionary)| {
+        let is_due = dictionary.as_ref().is_some_and(|it| it.wants_merge());
+        is_due && has_all_codes(version, column)
+    })
+}
+
+/// Whether all codes of a column can be read. Those that are unreadable now may come back, and would mean nothing after a merge.
+fn has_all_codes(version: &TableVersion, column: usize) -> bool {
+    let mut segments = version.segments.iter();
+    !segments.any(|segment| segment.is_placeholder(column) || segment.hides_codes(column))
 }
 
 impl Writer {
@@ -67,12 +76,7 @@ impl Writer {
             let Some(dictionary) = dictionary.as_ref().filter(|dictionary| due(dictionary)) else {
                 continue;
             };
-            // Codes that are unreadable now may come back, and would then mean nothing.
-            if current
-                .segments
-                .iter()
-                .any(|segment| segment.is_placeholder(column) || segment.hides_codes(column))
-            {
+            if !has_all_codes(&current, column) {
                 continue;
             }
             let (dictionary, remapping) = dictionary.merge(dictionary.generation() + 1);

@@ -383,16 +383,19 @@ fn verify_kept(extent: &OwnedExtent, copy: &Arc<ExtentCopy>) -> Result<(), PoolE
     if let Owner::Log(_) = extent.owner() {
         return Ok(());
     }
-    if copy.refuses_repair() {
-        return Err(PoolError::Poisoned {
+    let check_durable = || match copy.refuses_repair() {
+        true => Err(PoolError::Poisoned {
             path: copy.pool().path().to_owned(),
-        });
-    }
+        }),
+        false => Ok(()),
+    };
+    check_durable()?;
     repair::lost_parts(extent, copy);
     if copy.pool().verify_extent(copy.extent()).is_err() {
         repair::copy(extent, copy, whole_copy(extent)?)?;
     }
-    Ok(())
+    // A reader may have put something right in memory alone meanwhile.
+    check_durable()
 }
 
 /// The first copy with a right checksum. A log's records have checksums of their own, and all its copies are kept equal.
