@@ -55,10 +55,7 @@ fn a_small_commit_into_memory_is_made_when_it_is_asked_for() {
     };
     assert_eq!(table.snapshot().rows(), 1);
     let later = waiting.wait().unwrap();
-    assert_eq!(
-        (later.number, later.appended),
-        (committed.number + 1, 5_000)
-    );
+    assert!(later.number > committed.number && later.appended == 5_000);
     let none = database.submit(Vec::new()).unwrap();
     assert!(matches!(none, Submitted::Done(committed) if committed.number == 0));
     database.close();
