@@ -239,7 +239,7 @@ pub(crate) enum Request {
         replicas: Replicas,
         reply: SyncSender<Result<(), TableError>>,
     },
-    /// Goes on with that, or with what is made in the background, for which nobody waits.
+    /// Goes on with that; without `reply`, in the background.
     GoOnPlacing {
         table: Arc<Table>,
         step: PlacingStep,

@@ -120,7 +120,7 @@ fn no_statement_of_a_reader_changes_anything() {
     assert_ne!(all(), before);
 }
 
-/// The right is the user's whose password a request has, whoever had the connection before.
+/// A request has the rights of the user whose password it carries, also on a connection that another user had before.
 #[test]
 fn a_connection_gives_no_right_to_who_comes_next() {
     let server = server();
@@ -160,7 +160,7 @@ fn a_reader_cancels_what_is_the_readers_own() {
             assert_eq!(As::of(&server, "alice").cancel(id).status, 200);
         }
         assert_eq!(client.client.answer().unwrap().code(), "57014");
-        // Of what does not run nobody is told whose it was.
+        // The answer about a statement that does not run names no user.
         assert_eq!(reader.cancel(id).status, 404);
     }
 }

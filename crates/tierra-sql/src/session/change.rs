@@ -447,7 +447,7 @@ impl Session {
         }
     }
 
-    /// The outcome of a commit. One that takes long is made on a thread that may block, also if nobody waits for it any more.
+    /// The outcome of a commit. One that takes long is made on a thread that may block, and goes on if this future is dropped.
     pub(super) async fn committed(
         &self,
         changes: Vec<TableChange>,

@@ -72,7 +72,7 @@ impl Drop for TakenOut<'_> {
 
 impl CommitAtOnce for SharedWriter {
     fn commit(&self, commit: Commit) -> Result<(), Commit> {
-        // After a panic the thread ends, and answers nobody.
+        // A panic has closed the database: the queue answers with that error.
         let Ok(mut shared) = self.0.try_lock() else {
             return Err(commit);
         };

@@ -32,7 +32,7 @@ fn placed(replicas: &[&str]) -> Replicas {
     }
 }
 
-/// A segment of so many numbers, of which none follows from another.
+/// A segment of so many numbers in no order.
 fn load(table: &Arc<Table>, count: i64) {
     let numbers = (0..count).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64));
     let numbers = Int64Array::from_iter_values(numbers);
