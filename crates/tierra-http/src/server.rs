@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use tierra_engine::Database;
 use tierra_postgres::{Tls, Users};
-use tierra_sql::SessionOptions;
+use tierra_sql::{BlockingThread, SessionOptions};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle as Runtime};
 use tokio::sync::{Semaphore, watch};
@@ -171,6 +171,7 @@ impl Server {
         } = self.options;
         let clients = Builder::new_multi_thread()
             .thread_name("tierra-http")
+            .on_thread_start(BlockingThread::always)
             .enable_all()
             .build()?;
         let accepting = Accepting {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use tierra_engine::{Database, DatabaseOptions};
 use tierra_postgres::{Options, Server};
-use tierra_sql::SessionOptions;
+use tierra_sql::{BlockingThread, SessionOptions};
 
 use crate::children;
 use crate::error::{Context, LabError};
@@ -96,6 +96,7 @@ pub(crate) fn serve(dir: &Path, port: u64) -> Result<(), LabError> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(lab::threads())
+        .on_thread_start(BlockingThread::always)
         .enable_all()
         .build();
     let runtime = runtime.by(who, "starting its threads")?;

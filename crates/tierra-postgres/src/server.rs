@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tierra_engine::Database;
+use tierra_sql::BlockingThread;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle as Runtime};
 use tokio::sync::{Semaphore, watch};
@@ -130,6 +131,7 @@ impl Server {
         let queries = Runtime::current();
         let clients = Builder::new_multi_thread()
             .thread_name("tierra-clients")
+            .on_thread_start(BlockingThread::always)
             .enable_all()
             .build()?;
         let served = clients.spawn(self.serve(queries)).await;

@@ -8,6 +8,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use tierra::sql::BlockingThread;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::error::{InterfaceError, OperationalError};
@@ -56,6 +57,7 @@ pub(crate) fn runtime() -> PyResult<&'static Runtime> {
         .worker_threads(threads)
         .enable_all()
         .thread_name("tierra-query")
+        .on_thread_start(BlockingThread::always)
         .build();
     let runtime = runtime.map_err(|error| {
         OperationalError::new_err(format!(
@@ -93,6 +95,7 @@ pub(crate) fn slice<T>(
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let _context = runtime.enter();
+    let _blocks = BlockingThread::enter();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     let end = Instant::now() + SLICE;

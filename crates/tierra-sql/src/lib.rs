@@ -21,6 +21,7 @@
 
 mod activity;
 mod backup_statement;
+mod blocking_thread;
 mod catalog;
 mod change;
 pub mod csv;
@@ -72,6 +73,7 @@ mod windows;
 mod work;
 
 pub use activity::{Listed, Monitor, StatementActivity, TIME_BOUNDS_S, Totals};
+pub use blocking_thread::BlockingThread;
 pub use ddl_text::{create_table_text, replicas_text};
 pub use error::{
     ChangeError, CopyError, DefinitionError, ErrorKind, InsertError, PreparedError, SqlError,

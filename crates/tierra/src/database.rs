@@ -12,6 +12,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tierra_engine::VerifyReads;
 use tierra_interleave::Scheduling;
 use tierra_memory::emulation::{self, FarMemory};
+use tierra_sql::BlockingThread;
 
 use crate::{
     Answer, Error,
@@ -304,7 +305,9 @@ impl Database {
         if Handle::try_current().is_ok() {
             return Err(Error::InsideRuntime);
         }
-        self.runtime()?.block_on(self.sql_async(statement))
+        let runtime = self.runtime()?;
+        let _blocks = BlockingThread::enter();
+        runtime.block_on(self.sql_async(statement))
     }
 
     /// Runs one statement to its end, on a multi-threaded tokio runtime. Dropping the future stops a query. A statement that
@@ -342,8 +345,9 @@ impl Database {
         if Handle::try_current().is_ok() {
             return Err(Error::InsideRuntime);
         }
-        self.runtime()?
-            .block_on(self.run_prepared_async(name, arguments))
+        let runtime = self.runtime()?;
+        let _blocks = BlockingThread::enter();
+        runtime.block_on(self.run_prepared_async(name, arguments))
     }
 
     /// As [`Database::run_prepared`], on a multi-threaded tokio runtime.
@@ -394,6 +398,7 @@ impl Database {
         let runtime = builder
             .enable_all()
             .thread_name("tierra-query")
+            .on_thread_start(BlockingThread::always)
             .build()
             .map_err(Error::Threads)?;
         Ok(self.runtime.get_or_init(|| runtime))

@@ -377,7 +377,7 @@ impl<P: FnMut(BackupProgress)> Writing<'_, P> {
                 table: entry.spec.name.clone(),
                 source,
             })?;
-            if !log.fits(&record) {
+            if !log.fits(record.len_bytes()) {
                 let added = self.log_extent(&entry, &mut log, &record)?;
                 entry.tail.logs.push(added);
             }

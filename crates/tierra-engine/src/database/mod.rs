@@ -372,7 +372,7 @@ impl Database {
     }
 
     /// As [`Database::commit`], but does not block. A small commit into logs in memory is made at once if no other is under way. Any
-    /// other is returned to be waited for.
+    /// other is returned, to be made where blocking is allowed.
     ///
     /// # Errors
     /// [`CommitError`]; nothing is changed.

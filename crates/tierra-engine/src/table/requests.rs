@@ -314,14 +314,12 @@ pub(crate) enum Request {
     Close,
 }
 
-/// What answers a commit.
-pub(crate) type CommitAnswer = Receiver<Result<u64, CommitError>>;
-
 /// Makes commits on the thread that asks for them. To hand one over to the writer's thread and wait takes several times as long as
 /// to write it.
 pub(crate) trait CommitAtOnce: Send + Sync {
-    /// Makes a commit and answers it; gives it back if anything else is under way, or if it would take long.
-    fn commit(&self, commit: Commit) -> Result<(), Commit>;
+    /// Makes a commit and answers it; gives it back if anything else is under way, or if it would take long. Waits for the devices of
+    /// logs only if the caller may block.
+    fn commit(&self, commit: Commit, may_block: bool) -> Result<(), Commit>;
 }
 
 /// The way to the writer. Cheap to clone.
@@ -422,15 +420,31 @@ impl Requests {
         Ok(answer)
     }
 
-    /// Makes a commit at once where that takes no longer than to ask the writer for it; asks the writer otherwise. Does not wait for
-    /// its answer.
-    pub(crate) fn commit(&self, changes: Vec<TableChange>) -> Result<CommitAnswer, StorageError> {
+    /// Makes a commit, on this thread where that is possible. Blocks. Returns its number.
+    pub(crate) fn commit(&self, changes: Vec<TableChange>) -> Result<u64, CommitError> {
         self.check_owner()?;
         let (reply, answer) = sync_channel(1);
-        if let Err(commit) = self.at_once.commit(Commit { changes, reply }) {
+        if let Err(commit) = self.at_once.commit(Commit { changes, reply }, true) {
             self.put(Request::Commit(commit))?;
         }
-        Ok(answer)
+        answer.recv().map_err(|_| StorageError::Closed)?
+    }
+
+    /// Makes a commit without waiting for a device or another thread; gives the changes back if that is not possible.
+    pub(crate) fn try_commit(
+        &self,
+        changes: Vec<TableChange>,
+    ) -> Result<Result<u64, CommitError>, Vec<TableChange>> {
+        if self.check_owner().is_err() {
+            return Err(changes);
+        }
+        let (reply, answer) = sync_channel(1);
+        match self.at_once.commit(Commit { changes, reply }, false) {
+            Ok(()) => Ok(answer
+                .recv()
+                .unwrap_or_else(|_| Err(StorageError::Closed.into()))),
+            Err(commit) => Err(commit.changes),
+        }
     }
 
     /// Sends the writer a request that has no answer.

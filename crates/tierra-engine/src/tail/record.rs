@@ -157,6 +157,17 @@ impl Record {
         (self.bytes.len() - LINE_BYTES) as u64
     }
 
+    /// The most that a record with the parts of this one takes in a commit to so many tables.
+    pub(crate) fn len_bytes_among(&self, tables: usize) -> u64 {
+        match tables {
+            1 => self.len_bytes(),
+            participants => {
+                let listed = participants * PARTICIPANT_BYTES;
+                self.len_bytes() + listed.next_multiple_of(LINE_BYTES) as u64
+            }
+        }
+    }
+
     /// Header, payload, padding and terminator.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -1,6 +1,7 @@
 //! What a commit does: rows that go and rows that come, of any number of tables, all of them or none.
 //!
-//! Few rows take the way through the tables' logs, at once or together with those of other commits that wait ([`Requests::commit`]).
+//! Few rows take the way through the tables' logs, on the thread that asks ([`Requests::commit`]) or together with those of other
+//! commits that wait.
 //! Many become segments at once, and one manifest commits them with the bitmaps of the deleted rows ([`Request::Bulk`]).
 //!
 //! Invariant: everything slow is done here, on the caller's thread: rows are checked, encoded and written before the writer is
@@ -11,11 +12,11 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 
 use crate::deleted::row_ids::RowIds;
-use crate::error::{CommitError, InputError, StorageError};
+use crate::error::{CommitError, InputError};
 use crate::slice_bytes::slice_bytes;
 use crate::table::Table;
 use crate::table::requests::{
-    BulkChange, BulkCommit, CommitAnswer, Request, Requests, SeenRows, TableChange, TailRows,
+    BulkChange, BulkCommit, Request, Requests, SeenRows, TableChange, TailRows,
 };
 use crate::table::snapshot::Snapshot;
 use crate::tail::Record;
@@ -55,11 +56,11 @@ pub struct Committed {
 pub enum Submitted {
     /// It is durable and visible.
     Done(Committed),
-    /// It is not made yet, or its outcome is not known.
+    /// It is not made yet.
     Waiting(Waiting),
 }
 
-/// A commit whose outcome is not known. If it is dropped, the commit may be made or not.
+/// A commit that takes longer. If it is dropped, nothing is changed.
 #[must_use]
 pub struct Waiting(Box<dyn FnOnce() -> Result<Committed, CommitError> + Send>);
 
@@ -68,7 +69,7 @@ impl Waiting {
         Submitted::Waiting(Self(Box::new(outcome)))
     }
 
-    /// Waits until the commit is made. Blocks, and does what there is to prepare.
+    /// Makes the commit. Blocks: it is made on this thread, or by the writer's.
     ///
     /// # Errors
     /// [`CommitError`]; nothing is changed.
@@ -230,25 +231,31 @@ fn encoded(
 
 /// Commits changes of different tables: all of them or none. Blocks.
 pub(crate) fn commit(requests: &Requests, changes: Vec<Change>) -> Result<Committed, CommitError> {
-    match Asked::of(requests, changes)? {
-        Some(asked) => asked.wait(),
+    match Prepared::of(changes)? {
+        Some(prepared) => prepared.commit(requests),
         None => Ok(Committed::default()),
     }
 }
 
-/// Asks for a commit of changes of different tables.
+/// Commits changes of different tables where that takes microseconds, or returns what is to be waited for.
 pub(crate) fn submit(requests: &Requests, changes: Vec<Change>) -> Result<Submitted, CommitError> {
     if !are_few(&changes) {
         let requests = requests.clone();
         return Ok(Waiting::of(move || commit(&requests, changes)));
     }
-    let Some(asked) = Asked::of(requests, changes)? else {
+    let Some(Prepared { work, effect }) = Prepared::of(changes)? else {
         return Ok(Submitted::Done(Committed::default()));
     };
-    match asked.answer.try_recv() {
-        Ok(number) => Ok(Submitted::Done(asked.made(number?))),
-        Err(_) => Ok(Waiting::of(move || asked.wait())),
-    }
+    let work = match work {
+        Work::Log(changes) => match requests.try_commit(changes) {
+            Ok(number) => return Ok(Submitted::Done(effect.made(number?))),
+            Err(changes) => Work::Log(changes),
+        },
+        manifest => manifest,
+    };
+    let requests = requests.clone();
+    let prepared = Prepared { work, effect };
+    Ok(Waiting::of(move || prepared.commit(&requests)))
 }
 
 /// Whether the changes are prepared in microseconds.
@@ -264,9 +271,20 @@ fn are_few(changes: &[Change]) -> bool {
     }
 }
 
-/// A commit that was asked for.
-struct Asked {
-    answer: CommitAnswer,
+/// A commit whose rows are checked and encoded.
+struct Prepared {
+    work: Work,
+    effect: Effect,
+}
+
+/// What the writer is asked for.
+enum Work {
+    Log(Vec<TableChange>),
+    Manifest(BulkCommit),
+}
+
+/// What a commit changes.
+struct Effect {
     /// Without its number.
     committed: Committed,
     /// One of those that change.
@@ -274,9 +292,9 @@ struct Asked {
     taken_bytes: u64,
 }
 
-impl Asked {
+impl Prepared {
     /// `None` if there is nothing to do.
-    fn of(requests: &Requests, changes: Vec<Change>) -> Result<Option<Self>, CommitError> {
+    fn of(changes: Vec<Change>) -> Result<Option<Self>, CommitError> {
         let accepted = changes.into_iter().map(Accepted::of);
         let mut accepted = accepted.collect::<Result<Vec<_>, _>>()?;
         accepted.sort_by_key(|change| change.table.id());
@@ -289,35 +307,38 @@ impl Asked {
         let Some(first) = accepted.first() else {
             return Ok(None);
         };
-        let table = first.table.clone();
-        let committed = Committed {
-            number: 0,
-            deleted: accepted.iter().map(|change| change.deleted.ids.len()).sum(),
-            appended: accepted.iter().map(Accepted::rows).sum(),
+        let effect = Effect {
+            committed: Committed {
+                number: 0,
+                deleted: accepted.iter().map(|change| change.deleted.ids.len()).sum(),
+                appended: accepted.iter().map(Accepted::rows).sum(),
+            },
+            table: first.table.clone(),
+            taken_bytes: accepted.iter().map(Accepted::bytes).sum(),
         };
-        let taken_bytes = accepted.iter().map(Accepted::bytes).sum();
-        let answer = if accepted.iter().all(Accepted::is_small) {
+        let work = if accepted.iter().all(Accepted::is_small) {
             let changes = accepted.into_iter().map(Accepted::for_log);
-            requests.commit(changes.collect::<Result<_, _>>()?)?
+            Work::Log(changes.collect::<Result<_, _>>()?)
         } else {
             let changes = accepted.into_iter().map(Accepted::for_manifest);
-            let changes = changes.collect::<Result<_, _>>()?;
-            let commit = BulkCommit { changes };
-            requests.ask_for(|reply| Request::Bulk { commit, reply })?
+            Work::Manifest(BulkCommit {
+                changes: changes.collect::<Result<_, _>>()?,
+            })
         };
-        Ok(Some(Self {
-            answer,
-            committed,
-            table,
-            taken_bytes,
-        }))
+        Ok(Some(Self { work, effect }))
     }
 
-    fn wait(self) -> Result<Committed, CommitError> {
-        let number = self.answer.recv().map_err(|_| StorageError::Closed)?;
-        Ok(self.made(number?))
+    /// Blocks.
+    fn commit(self, requests: &Requests) -> Result<Committed, CommitError> {
+        let number = match self.work {
+            Work::Log(changes) => requests.commit(changes)?,
+            Work::Manifest(commit) => requests.ask(|reply| Request::Bulk { commit, reply })??,
+        };
+        Ok(self.effect.made(number))
     }
+}
 
+impl Effect {
     /// The commit, which was made.
     fn made(&self, number: u64) -> Committed {
         self.table.storage().note_taken(self.taken_bytes);

@@ -19,6 +19,7 @@ use super::prepare::{Prepared, PreparedChange, PreparedPlan, written_parameters}
 use super::run::{done, physical, planned};
 use super::{Session, unsupported};
 use crate::activity::Commit;
+use crate::blocking_thread::wait_for;
 use crate::change::{
     Change, ChangeStatement, Changed, Collecting, Effect, HeldRows, Upsert, first_of_each_key,
     truncated,
@@ -447,7 +448,7 @@ impl Session {
         }
     }
 
-    /// The outcome of a commit. One that takes long is made on a thread that may block, and goes on if this future is dropped.
+    /// The outcome of a commit. One that takes long is made on a thread that may block, where it goes on if this future is dropped.
     pub(super) async fn committed(
         &self,
         changes: Vec<TableChange>,
@@ -455,7 +456,7 @@ impl Session {
         match self.database.submit(changes) {
             Ok(Submitted::Done(committed)) => Ok(Ok(committed)),
             Ok(Submitted::Waiting(waiting)) => {
-                let committed = tokio::task::spawn_blocking(|| waiting.wait()).await;
+                let committed = wait_for(|| waiting.wait()).await;
                 committed.map_err(SqlError::engine)
             }
             Err(error) => Ok(Err(error)),

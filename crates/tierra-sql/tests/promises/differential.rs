@@ -226,6 +226,9 @@ async fn check(seed: u64, encoding: Option<&str>, tail: bool, count: usize) {
     // Read as doubles, numbers beside a DECIMAL miss rows in DataFusion: 8.47 equals no 8.47.
     let exact = "SET datafusion.sql_parser.parse_float_as_decimal = true";
     twins.peer.sql(exact).await.unwrap();
+    // It takes NOT (x IN (1) AND x IN (2)) for true where x is NULL.
+    let rule = "simplify_expressions";
+    assert!(twins.peer.remove_optimizer_rule(rule));
     let batch = rows(&mut random, count);
     let with = encoding.map(|encoding| {
         // Strings have encodings of their own, wide decimals one.

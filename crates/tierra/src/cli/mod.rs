@@ -40,6 +40,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 use tierra::printable_lines;
+use tierra::sql::BlockingThread;
 
 use error::{CommandError, ScriptPosition};
 use status::Status;
@@ -126,10 +127,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get() + 1);
     let result = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
+        .on_thread_start(BlockingThread::always)
         .enable_all()
         .build()
         .map_err(|error| tierra::Error::Threads(error).into())
         .and_then(|runtime| {
+            let _blocks = BlockingThread::enter();
             let result = runtime.block_on(async {
                 match command {
                     Command::Demo(arguments) => demo::run(&arguments).await.map(|()| Status::Clean),

@@ -155,10 +155,10 @@ impl TailLog {
         self.last.as_ref().map(|last| last.set.len_bytes())
     }
 
-    /// Whether the record fits into the last extent.
-    pub(crate) fn fits(&self, record: &Record) -> bool {
+    /// Whether a record of this size fits into the last extent.
+    pub(crate) fn fits(&self, record_bytes: u64) -> bool {
         self.last_bytes()
-            .is_some_and(|len_bytes| self.end.at + record.len_bytes() <= len_bytes)
+            .is_some_and(|len_bytes| self.end.at + record_bytes <= len_bytes)
     }
 
     /// Whether its last extent is memory, so that writing to it waits for no device.

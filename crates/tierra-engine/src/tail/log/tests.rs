@@ -84,7 +84,7 @@ fn logged(then: impl FnOnce(&mut TailLog)) -> (Vec<u8>, Vec<usize>, TailLog) {
     let mut at = 64;
     for number in 0..10 {
         let mut record = record(number * 10..number * 10 + 5 + number);
-        assert!(log.fits(&record));
+        assert!(log.fits(record.len_bytes()));
         starts.push(at as usize);
         at += record.len_bytes();
         let commit = Commit {

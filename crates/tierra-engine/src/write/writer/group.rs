@@ -19,7 +19,7 @@ use super::losses::is_lost;
 use super::merge::wants_merge;
 use super::state::Writer;
 use crate::error::{CommitError, StorageError};
-use crate::manifest::{SEGMENT_ROWS, lineage_mark};
+use crate::manifest::SEGMENT_ROWS;
 use crate::table::Table;
 use crate::table::requests::{Commit, TableChange};
 use crate::table::version::TableVersion;
@@ -132,8 +132,10 @@ fn is_full(version: &TableVersion, record: &Record) -> bool {
 }
 
 impl Writer {
-    /// Whether a commit takes no longer than its records take to reach memory: no device is waited for, and nothing else is due.
-    pub(super) fn is_prompt(&self, commit: &Commit) -> bool {
+    /// Whether a commit takes no longer than its records take to reach their logs, and nothing else is due. A log on a device, which is
+    /// waited for, counts only if the caller may block.
+    pub(super) fn is_prompt(&self, commit: &Commit, may_block: bool) -> bool {
+        let tables = commit.changes.len();
         let is_prompt = |change: &TableChange| {
             let (table, record) = (&change.table, &change.record);
             let version = table.current();
@@ -142,7 +144,9 @@ impl Writer {
             let key = table.key().filter(|_| change.rows.is_some());
             let finds_keys = key.is_none_or(|key| key.built(&version).is_some());
             finds_keys
-                && log.is_some_and(|log| log.is_memory() && log.fits(record))
+                && log.is_some_and(|log| {
+                    (may_block || log.is_memory()) && log.fits(record.len_bytes_among(tables))
+                })
                 && !is_full(&version, record)
                 && !wants_merge(&version)
         };
@@ -446,13 +450,5 @@ impl Writer {
                 false
             }
         }
-    }
-
-    /// Goes on in the copies that are left: one can no longer be written.
-    fn go_on_without_lost(&mut self) -> Result<(), StorageError> {
-        let mut next = self.published.manifest().clone();
-        next.lineage.push(lineage_mark());
-        self.publish(next, Vec::new())?;
-        self.leave_lost_tiers()
     }
 }

@@ -41,7 +41,7 @@ impl Writer {
     /// Adds an extent to the log if the record does not fit into the last one.
     pub(super) fn make_room(&mut self, table: &Table, record: &Record) -> Result<(), StorageError> {
         let log = self.logs.get(&table.id()).ok_or(StorageError::Closed)?;
-        if log.fits(record) {
+        if log.fits(record.len_bytes()) {
             return Ok(());
         }
         let mut entry = TableEntry::clone(&*self.entry(table)?);

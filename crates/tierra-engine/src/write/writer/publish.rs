@@ -6,11 +6,12 @@ use super::losses::{self, PUBLISH_TRIES_MOST, is_lost};
 use super::state::Writer;
 use crate::error::StorageError;
 use crate::manifest::{Manifest, lineage_mark};
-use crate::storage::extent::OwnedExtent;
+use crate::storage::extent::{ExtentCopy, OwnedExtent};
 use crate::table::requests::Request;
 
 impl Writer {
-    /// Makes `next` the newest manifest in every present tier. A tier whose device fails is left behind, if there is another.
+    /// Makes `next` the newest manifest in every present tier. A tier whose device fails is left behind, if there is another. If `next`
+    /// has something nowhere else, the manifest before it stays, without that tier, and the error is returned.
     pub(super) fn publish(
         &mut self,
         mut next: Manifest,
@@ -39,11 +40,33 @@ impl Writer {
         if !self.lose_failed_tiers() {
             return Err(error.into());
         }
-        next.lineage.push(lineage_mark());
         let tiers = self.storage.tiers();
-        self.published.publish(&tiers, next, fresh)?;
-        self.commit += 1;
-        self.release_superseded();
+        let is_left = |copy: &Arc<ExtentCopy>| tiers.get(copy.tier()).is_some();
+        if fresh
+            .iter()
+            .all(|extent| extent.copies().iter().any(is_left))
+        {
+            return self.publish_without_lost(next, fresh);
+        }
+        if let Err(error) = self.go_on_without_lost() {
+            tracing::error!(%error, "the tiers that are left could not record that one is behind");
+        }
+        Err(error.into())
+    }
+
+    /// Goes on in the tiers that are left after one was lost.
+    pub(super) fn go_on_without_lost(&mut self) -> Result<(), StorageError> {
+        self.publish_without_lost(self.published.manifest().clone(), Vec::new())
+    }
+
+    /// Makes `next` the newest manifest of the tiers that are left. Those that are lost count as behind it.
+    fn publish_without_lost(
+        &mut self,
+        mut next: Manifest,
+        fresh: Vec<Arc<OwnedExtent>>,
+    ) -> Result<(), StorageError> {
+        next.lineage.push(lineage_mark());
+        self.publish(next, fresh)?;
         if let Err(error) = self.note_lineage() {
             tracing::error!(%error, "the directory file could not record that a tier is behind");
         }

@@ -4,7 +4,8 @@
 //! commit, small, nothing else waits --> try_lock --> Writer::commit_all      on the caller's thread
 //! anything else ----------------------> queue -----> lock --> Writer::serve  on the writer's thread
 //! ```
-//! Two threads that wake each other take tens of microseconds, a record in memory less than ten.
+//! Two threads that wake each other take tens of microseconds, a record in memory less than ten. Those that ask while a record goes to
+//! a device wait in the queue, and become one group.
 //!
 //! Invariant: a thread holds the writer for one request, or for the commits of one group. A panic while it does closes the database.
 
@@ -71,14 +72,14 @@ impl Drop for TakenOut<'_> {
 }
 
 impl CommitAtOnce for SharedWriter {
-    fn commit(&self, commit: Commit) -> Result<(), Commit> {
+    fn commit(&self, commit: Commit, may_block: bool) -> Result<(), Commit> {
         // A panic has closed the database: the queue answers with that error.
         let Ok(mut shared) = self.0.try_lock() else {
             return Err(commit);
         };
         let is_free = |writer: &&mut Writer| !writer.requests.have_waiting();
         let writer = shared.as_mut().filter(is_free);
-        let Some(writer) = writer.filter(|writer| writer.is_prompt(&commit)) else {
+        let Some(writer) = writer.filter(|writer| writer.is_prompt(&commit, may_block)) else {
             return Err(commit);
         };
         let had_marks = writer.idle_marks_at.is_some();

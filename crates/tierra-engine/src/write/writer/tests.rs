@@ -11,6 +11,7 @@ use tierra_memory::faults::Injector;
 
 use crate::manifest::ReplicaNumber;
 use crate::support::{CITY, all_rows, options, rows, spec};
+use crate::table::requests::{BulkChange, BulkCommit, Request, SeenRows};
 use crate::{AppendError, Database, DatabaseOptions, IndexKind, Replicas, StorageError, Table};
 
 #[test]
@@ -40,6 +41,46 @@ fn an_outcome_that_is_unknown_is_called_so() {
     let database = Database::open(&db, &options()).unwrap();
     assert_eq!(database.missing_tiers(), []);
     assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..151));
+}
+
+/// The other tier has the manifest, but not the rows: they would be lost with the one that has failed.
+#[test]
+fn rows_that_only_a_failed_tier_has_are_not_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let database = Database::create(&db, &options()).unwrap();
+    database.add_tier("b", &db.join("b.pool")).unwrap();
+    let alone = Replicas::of_table(["b"]);
+    let table = database.create_table_in(spec("t", vec![0]), alone).unwrap();
+    table.append(&[rows(0..150)]).unwrap();
+    let mut loader = table.loader();
+    loader.push(rows(150..ROWS)).unwrap();
+    let load = loader.into_load().unwrap();
+    let change = BulkChange {
+        table: table.clone(),
+        deleted: SeenRows::default(),
+        load: Some(load),
+    };
+    let commit = BulkCommit {
+        changes: vec![change],
+    };
+    Injector::new(1).refuse_writes(&database.pools()[1]);
+    let committed = table
+        .requests()
+        .ask(|reply| Request::Bulk { commit, reply })
+        .unwrap();
+    let error = committed.unwrap_err();
+    assert!(error.to_string().contains("b.pool"), "{error}");
+    assert_eq!(database.missing_tiers()[0].0, "b");
+    assert_eq!(table.snapshot().rows(), 150);
+    // What lies elsewhere goes on.
+    let other = database.create_table(spec("u", vec![0])).unwrap();
+    other.append(&[rows(0..10)]).unwrap();
+    drop((table, other, database));
+    let database = Database::open(&db, &options()).unwrap();
+    assert_eq!(database.missing_tiers(), []);
+    assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..150));
+    assert_eq!(all_rows(&database.table("u").unwrap()), rows(0..10));
 }
 
 const ROWS: i64 = 5000;

@@ -7,7 +7,7 @@ use arrow::array::{Datum, Int64Array, StringArray};
 use arrow::util::display::array_value_to_string;
 use tierra_engine::{Database, DatabaseOptions};
 use tierra_interleave::Execution;
-use tierra_sql::{Outcome, Prepared, Session, SessionOptions};
+use tierra_sql::{BlockingThread, Outcome, Prepared, Session, SessionOptions};
 use tokio::runtime::Handle;
 
 use super::side::{Keys, Side, Writer, check};
@@ -115,6 +115,7 @@ impl InProcessWriter {
         let key = Int64Array::new_scalar(id);
         let run = |arguments: &[&dyn Datum]| {
             let prepared = &self.prepared[statement.place()];
+            let _blocks = BlockingThread::enter();
             self.runtime
                 .block_on(prepared.run(&self.session, arguments))
         };
