@@ -4,11 +4,12 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use arrow::buffer::{Buffer, MutableBuffer};
+use rustix::fs::OFlags;
 use tierra_memory::LINE_BYTES;
 use tierra_memory::faults::Stop;
 
@@ -96,7 +97,12 @@ impl Backup {
     /// The backup without that on which it builds.
     fn open_alone(path: &Path) -> Result<Backup, BackupError> {
         let failed = || BackupError::io("read", path);
-        let file = File::open(path).map_err(failed())?;
+        // It may be a pipe, which nobody writes to.
+        let mut options = File::options();
+        options
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32);
+        let file = options.open(path).map_err(failed())?;
         let metadata = file.metadata().map_err(failed())?;
         let file_bytes = metadata.len();
         let no_backup = |what| BackupError::NotABackup {

@@ -66,6 +66,11 @@ impl Database {
         progress: impl FnMut(BackupProgress),
     ) -> Result<BackupSummary, BackupError> {
         let since = options.since.as_deref().map(Backup::open).transpose()?;
+        if self.storage().directory().is_own(file) {
+            return Err(BackupError::OwnFile {
+                path: file.to_owned(),
+            });
+        }
         let mut file = PartialFile::create(file)?;
         let when = SystemTime::now().duration_since(UNIX_EPOCH);
         let pinned = self

@@ -22,8 +22,9 @@ use tierra_memory::{GateStart, Speed};
 
 use super::{Calibration, GateCalibration, Mix, Situation};
 
-const NAME: &str = "calibration";
-const FILE: MeasuredFile = MeasuredFile {
+/// Its name in the directory of a database.
+pub(crate) const CALIBRATION_FILE: &str = "calibration";
+const FORMAT: MeasuredFile = MeasuredFile {
     what: "calibration",
     version: 3,
     len_max: 1 << 18,
@@ -39,7 +40,7 @@ impl Calibration {
     /// # Errors
     /// [`MeasuredFileError`] if the file must not be used.
     pub fn read(dir: &Path) -> Result<Option<Calibration>, MeasuredFileError> {
-        let Some(entries) = FILE.read(&dir.join(NAME), entry)? else {
+        let Some(entries) = FORMAT.read(&dir.join(CALIBRATION_FILE), entry)? else {
             return Ok(None);
         };
         let (mut gates, mut levels) = (Vec::new(), Vec::new());
@@ -68,7 +69,7 @@ impl Calibration {
     /// # Errors
     /// The system's; an existing calibration stays.
     pub fn write(&self, dir: &Path) -> io::Result<PathBuf> {
-        let path = dir.join(NAME);
+        let path = dir.join(CALIBRATION_FILE);
         let mut text = String::new();
         for GateCalibration { kind, speed, start } in &self.entries {
             let far = text_of(start.far);
@@ -91,7 +92,7 @@ impl Calibration {
             )
             .expect("no writer of strings fails");
         }
-        FILE.write(&path, &text)?;
+        FORMAT.write(&path, &text)?;
         Ok(path)
     }
 }
@@ -244,7 +245,9 @@ mod tests {
             ("", "expected a lookup"),
         ] {
             let lines = format!("key near off = 48 plain\n{line}\n");
-            FILE.write(&dir.path().join(NAME), &lines).unwrap();
+            FORMAT
+                .write(&dir.path().join(CALIBRATION_FILE), &lines)
+                .unwrap();
             let said = Calibration::read(dir.path()).unwrap_err().to_string();
             assert!(said.contains(named) && said.contains("line 4"), "{said}");
             assert_eq!(Calibration::of_database(dir.path()), Calibration::default());

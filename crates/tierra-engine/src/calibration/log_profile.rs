@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use tierra_memory::replication::{Composition, CopyBy, Master, Method, Profile, Waits};
 
-const NAME: &str = "replication";
+/// Its name in the directory of a database.
+pub(crate) const PROFILE_FILE: &str = "replication";
 
 /// The default without a measurement: written to each copy, with one wait.
 pub(crate) const LOG_METHOD: Method = Method::Always(Composition {
@@ -25,7 +26,7 @@ pub(crate) const LOG_METHOD: Method = Method::Always(Composition {
 /// # Errors
 /// The system's; an existing profile stays.
 pub fn write_profile(profile: &Profile, dir: &Path) -> io::Result<PathBuf> {
-    let path = dir.join(NAME);
+    let path = dir.join(PROFILE_FILE);
     profile.write(&path)?;
     Ok(path)
 }
@@ -33,7 +34,7 @@ pub fn write_profile(profile: &Profile, dir: &Path) -> io::Result<PathBuf> {
 /// How the logs of the database in `dir` are written; `None` without a measurement. Logs a warning if the profile must not be
 /// used.
 pub(crate) fn method_of(dir: &Path) -> Option<Method> {
-    match Profile::read(&dir.join(NAME)) {
+    match Profile::read(&dir.join(PROFILE_FILE)) {
         // A few thousand bytes for each open of a calibrated database.
         Ok(profile) => {
             profile.map(|profile| Method::Switched(Box::leak(Box::new(profile.switch()))))

@@ -18,9 +18,10 @@ use std::sync::Arc;
 use tierra_column::{LogicalType, Physical};
 use tierra_memory::{GateStart, MemoryGate, Speed};
 
+pub(crate) use file::CALIBRATION_FILE;
 pub use levels::{LevelProfile, Mix, MixRow, Operator, Situation};
 pub use log_profile::write_profile;
-pub(crate) use log_profile::{LOG_METHOD, method_of};
+pub(crate) use log_profile::{LOG_METHOD, PROFILE_FILE, method_of};
 
 /// The kind of a lookup. Kinds differ in how many lines a lookup touches one after the other, and in the computation in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

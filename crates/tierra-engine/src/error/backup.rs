@@ -19,6 +19,12 @@ pub enum BackupError {
         /// The file.
         path: PathBuf,
     },
+    /// The name is one of the database's own.
+    #[error("{}: the database keeps this name for itself: choose another one, outside its directory", path.display())]
+    OwnFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// The name under which the file is written is in use.
     #[error("{}: another backup is being written there: choose another name", path.display())]
     Busy {

@@ -19,6 +19,7 @@ use tierra_memory::faults::Stop;
 use super::{self as scrub, ScrubOptions, ScrubReport};
 use crate::manifest::{ExtentId, TableEntry};
 use crate::storage::Storage;
+use crate::storage::directory::SCRUB_FILE;
 use crate::storage::extent::OwnedExtent;
 use crate::storage::revalidation::needs_revalidation;
 use crate::table::catalog::Catalog;
@@ -33,7 +34,6 @@ const PASS_LEAST: Duration = Duration::from_secs(24 * 3600);
 const REMEMBER_EVERY: Duration = Duration::from_secs(60);
 /// Interval at which the lengths of files are checked, also between passes.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-const STATE_FILE: &str = "scrub";
 
 /// The progress of the scrubber.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,7 +145,7 @@ impl Scrubber {
             sleeper.wake.notify_all();
         });
         let work = Work {
-            path: storage.dir.join(STATE_FILE),
+            path: storage.dir.join(SCRUB_FILE),
             storage,
             requests,
             catalog,
@@ -394,7 +394,7 @@ fn write_state(path: &Path, state: &State) {
     let next = state.next.map_or("-".to_owned(), |next| next.0.to_string());
     let text = format!("1 {} {next}\n", began.as_secs());
     let dir = path.parent().unwrap_or(path);
-    let written = Directory::new(dir, None).replace(STATE_FILE, text.as_bytes());
+    let written = Directory::new(dir, None).replace(SCRUB_FILE, text.as_bytes());
     if let Err(error) = written {
         tracing::warn!(path = %path.display(), %error, "the scrubber's position could not be stored: the next start reads some data again");
     }
@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn what_was_written_down_is_read_back_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(STATE_FILE);
+        let path = dir.path().join(SCRUB_FILE);
         assert_eq!(read_state(&path), None);
         let began = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         for next in [None, Some(ExtentId(0)), Some(ExtentId(u64::MAX))] {

@@ -172,6 +172,12 @@ fn what_is_no_backup_is_said_so() {
     assert!(error.contains("no file"), "{error}");
     let error = Backup::open(&dir.path().join("none")).unwrap_err();
     assert!(matches!(error, BackupError::Io { .. }), "{error}");
+    // Nobody writes to it.
+    let pipe = dir.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let error = Backup::open(&pipe).unwrap_err().to_string();
+    assert!(error.contains("no file"), "{error}");
     let bytes = small(dir.path(), Compression::None);
     let mut newer = bytes.clone();
     newer[8] = 2;

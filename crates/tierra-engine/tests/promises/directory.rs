@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use crate::support::{all_rows, options, rows, spec};
 use tempfile::TempDir;
-use tierra_engine::{AdoptOptions, Database, DatabaseOptions, OpenError, Replicas, TierError};
+use tierra_engine::{
+    AdoptOptions, BackupOptions, Database, DatabaseOptions, OpenError, Replicas, TierError,
+};
 
 const FILES: [&str; 2] = ["database", "database.copy"];
 
@@ -160,6 +162,48 @@ fn paths_may_have_any_bytes_but_a_line_end() {
 }
 
 /// Killed at any step of the creation, as the files then are.
+/// What lies under these names is replaced by the database itself.
+#[test]
+fn the_databases_own_names_are_neither_pools_nor_backups() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let own = [
+        "LOCK",
+        "database",
+        "database.copy",
+        "database.new",
+        "scrub.new",
+        "replication",
+        "calibration",
+        "tierra.toml",
+    ];
+    for name in own {
+        let options = DatabaseOptions {
+            pool_path: Some(db.join(name)),
+            ..options()
+        };
+        let error = Database::create(&db, &options).unwrap_err();
+        assert!(error.to_string().contains("for itself"), "{name}: {error}");
+    }
+    let database = Database::create(&db, &options()).unwrap();
+    let table = database.create_table(spec("t", vec![0])).unwrap();
+    table.append(&[rows(0..10)]).unwrap();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&db, &link).unwrap();
+    for name in own {
+        for path in [db.join(name), link.join(name)] {
+            let error = database.add_tier("b", &path).unwrap_err();
+            assert!(error.to_string().contains("for itself"), "{name}: {error}");
+            let error = database.backup(&path, &BackupOptions::default(), |_| ());
+            let error = error.unwrap_err();
+            assert!(error.to_string().contains("for itself"), "{name}: {error}");
+        }
+    }
+    drop((table, database));
+    let database = Database::open(&db, &options()).unwrap();
+    assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..10));
+}
+
 #[test]
 fn a_creation_that_was_interrupted_goes_on() {
     let place = Place::new();

@@ -61,6 +61,10 @@ impl<'a> Source<'a> {
         if metadata.is_dir() {
             return Err(io(std::io::Error::from(std::io::ErrorKind::IsADirectory)));
         }
+        if !metadata.is_file() {
+            let why = "it is a pipe or a device; a file is read more than once";
+            return Err(io(std::io::Error::other(why)));
+        }
         Ok(Self {
             path,
             len_bytes: metadata.len(),

@@ -5,8 +5,8 @@
 //! FOLDER/TABLE.parquet    its rows
 //! ```
 //!
-//! A byte of a table's name that is no letter, digit, '-' or '_' is written as '%' and two hexadecimal digits. All tables are as of
-//! one commit.
+//! A byte of a table's name that is no letter, digit, '-' or '_' is written as '%' and two hexadecimal digits. A name that becomes
+//! too long for a file ends with '~' and a hash of all of it. All tables are as of one commit.
 //!
 //! Invariant: the folder has its name when it is complete and durable. It grows as `FOLDER.partial`.
 
@@ -32,6 +32,8 @@ use super::{CommandError, progress};
 pub(crate) const SCHEMA: &str = "schema.sql";
 /// Rows read at a time.
 const BATCH_ROWS: usize = 8_192;
+/// Of a table's name in that of its file. File systems take 255 bytes.
+const NAME_BYTES_MOST: usize = 200;
 
 /// The arguments of the command.
 #[derive(Args)]
@@ -96,7 +98,20 @@ pub(crate) fn file_of(table: &str) -> String {
             other => name += &format!("%{other:02X}"),
         }
     }
+    if name.len() > NAME_BYTES_MOST {
+        // An escaped byte stays whole.
+        let cut = name[..NAME_BYTES_MOST].rfind('%');
+        let cut = cut.filter(|at| at + 3 > NAME_BYTES_MOST);
+        name.truncate(cut.unwrap_or(NAME_BYTES_MOST));
+        name += &format!("~{:016x}", fnv_1a(table.as_bytes()));
+    }
     name + ".parquet"
+}
+
+/// The 64-bit FNV-1a hash.
+fn fnv_1a(bytes: &[u8]) -> u64 {
+    let add = |hash, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, add)
 }
 
 /// Writes the rows of a table.
@@ -207,5 +222,12 @@ mod tests {
         assert_eq!(file_of("a/b.c"), "a%2Fb%2Ec.parquet");
         assert_eq!(file_of("ü%"), "%C3%BC%25.parquet");
         assert_ne!(file_of("a%2F"), file_of("a/"));
+        let long = file_of(&"ü".repeat(60));
+        assert!(long.len() <= 255, "{long}");
+        assert!(
+            long.starts_with("%C3%BC") && long.contains("%BC~"),
+            "{long}"
+        );
+        assert_ne!(long, file_of(&"ü".repeat(61)));
     }
 }

@@ -29,15 +29,21 @@ use tierra_memory::{Pool, PoolError, PoolOptions};
 
 pub(crate) use self::file::{CreationState, DirectoryFile, TierLine, TierState};
 use self::file::{Fault, is_path};
+use crate::calibration::{CALIBRATION_FILE, PROFILE_FILE};
 use crate::error::OpenError;
 pub(crate) use crate::manifest::DirectoryIdentity;
+use crate::storage::lock::LOCK_FILE;
 use crate::storage::options::DatabaseOptions;
 
 const CONFIG_FILE: &str = "tierra.toml";
+/// The scrubber's position.
+pub(crate) const SCRUB_FILE: &str = "scrub";
 /// The first tier's pool, if it lies in the directory.
 pub(crate) const POOL_FILE: &str = "far.pool";
 /// The directory file and its copy.
 const FILES: [&str; 2] = ["database", "database.copy"];
+/// The other files that the database itself writes, besides pools.
+const OTHER_FILES: [&str; 4] = [LOCK_FILE, SCRUB_FILE, CALIBRATION_FILE, PROFILE_FILE];
 
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError + '_ {
     |source| OpenError::Io {
@@ -57,10 +63,7 @@ pub(crate) fn is_vacant(dir: &Path) -> Result<bool, OpenError> {
                     let name = name.to_str();
                     name.and_then(|name| name.strip_suffix(".new")) == Some(file)
                 };
-                if name != CONFIG_FILE
-                    && name != crate::storage::lock::LOCK_FILE
-                    && !FILES.into_iter().any(is_left)
-                {
+                if name != CONFIG_FILE && name != LOCK_FILE && !FILES.into_iter().any(is_left) {
                     return Ok(false);
                 }
             }
@@ -259,26 +262,40 @@ impl DatabaseDirectory {
         matches!((resolved, dir), (Ok(path), Ok(dir)) if path.starts_with(&dir))
     }
 
+    /// The path from the directory to a file that may not exist yet, after resolving links; `None` if it lies elsewhere.
+    fn path_inside(&self, path: &Path) -> Option<PathBuf> {
+        let resolved = resolve_parent(path).ok()?;
+        let dir = fs::canonicalize(self.dir()).ok()?;
+        resolved.strip_prefix(dir).ok().map(Path::to_owned)
+    }
+
+    /// Whether the database keeps this file for itself: what else is written there it replaces.
+    pub(crate) fn is_own(&self, path: &Path) -> bool {
+        let inside = self.path_inside(path);
+        inside.is_some_and(|path| is_own_name(&path))
+    }
+
     /// The form in which a pool's path is stored.
     ///
-    /// # Errors A path with a line end cannot be stored.
+    /// # Errors
+    /// A path with a line end cannot be stored, and the database's own files are no pools.
     pub(crate) fn written(&self, path: &Path) -> io::Result<PathBuf> {
-        let absolute = std::path::absolute(path)?;
-        let resolved = resolve_parent(&absolute);
-        let dir = fs::canonicalize(self.dir());
-        let inside = match (&resolved, &dir) {
-            (Ok(path), Ok(dir)) => path.strip_prefix(dir).ok().map(Path::to_owned),
-            _ => None,
+        let written = match self.path_inside(path) {
+            Some(inside) => inside,
+            None => std::path::absolute(path)?,
         };
-        let written = inside.unwrap_or(absolute);
+        let refused = |why: &str| {
+            let path = written.display();
+            Err(io::Error::other(format!(
+                "{path:?} cannot be the path of a pool{why}"
+            )))
+        };
+        if is_own_name(&written) {
+            return refused(": the database keeps this name for itself");
+        }
         match is_path(&written) {
             true => Ok(written),
-            false => {
-                let path = written.display();
-                Err(io::Error::other(format!(
-                    "{path:?} cannot be the path of a pool"
-                )))
-            }
+            false => refused(""),
         }
     }
 
@@ -332,11 +349,20 @@ impl DatabaseDirectory {
 
     /// Undoes a failed creation. Errors are ignored: the first one counts.
     pub(crate) fn abandon(self) {
-        for name in FILES.into_iter().chain([crate::storage::lock::LOCK_FILE]) {
+        for name in FILES.into_iter().chain([LOCK_FILE]) {
             let _ = self.directory.remove(name);
         }
         let _ = fs::remove_dir(self.dir());
     }
+}
+
+/// Whether the database keeps this name in its directory for itself.
+fn is_own_name(inside: &Path) -> bool {
+    let Some(name) = inside.to_str() else {
+        return false;
+    };
+    let name = name.strip_suffix(".new").unwrap_or(name);
+    name == CONFIG_FILE || FILES.contains(&name) || OTHER_FILES.contains(&name)
 }
 
 /// A path with links resolved in all but its last part, which need not exist.

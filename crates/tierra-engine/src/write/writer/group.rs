@@ -12,7 +12,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tierra_memory::PoolError;
 use tierra_memory::replication::ReplicationError;
 
 use super::losses::is_lost;
@@ -150,7 +149,10 @@ impl Writer {
                 && !is_full(&version, record)
                 && !wants_merge(&version)
         };
-        self.storage.is_settled() && !self.must_cut_logs && commit.changes.iter().all(is_prompt)
+        self.storage.is_settled()
+            && !self.must_cut_logs
+            && !self.must_leave_lost
+            && commit.changes.iter().all(is_prompt)
     }
 
     /// Commits all of these, and answers each.
@@ -434,11 +436,8 @@ impl Writer {
                 self.storage.note_losses();
                 self.leave_log(&failed.table)
             }
-            // What a pool refuses from the start has stored nothing.
-            (Failure::Log, _)
-            | (Failure::Publication, StorageError::Pool(PoolError::Poisoned { .. }))
-                if self.lose_failed_tiers() =>
-            {
+            // No log has the record. A publication loses failed tiers itself: what failed before it was not published.
+            (Failure::Log | Failure::Publication, _) if self.lose_failed_tiers() => {
                 self.go_on_without_lost()
             }
             _ => return false,

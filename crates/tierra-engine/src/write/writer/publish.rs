@@ -67,8 +67,11 @@ impl Writer {
     ) -> Result<(), StorageError> {
         next.lineage.push(lineage_mark());
         self.publish(next, fresh)?;
-        if let Err(error) = self.note_lineage() {
-            tracing::error!(%error, "the directory file could not record that a tier is behind");
+        match self.note_lineage() {
+            Ok(()) => self.must_leave_lost = false,
+            Err(error) => {
+                tracing::error!(%error, "the directory file could not record that a tier is behind: nothing more is written before it can");
+            }
         }
         // Once more when the version that belongs to this manifest is there: it may be read where the one before it was.
         self.requests.send(Request::ReadElsewhere);

@@ -40,6 +40,8 @@ pub(crate) struct Writer {
     pub(super) put_back: Option<Request>,
     /// Whether logs have records behind their ends that must be gone before anything else is written.
     pub(super) must_cut_logs: bool,
+    /// Whether tiers were lost and not all that is left says so: nothing else is written before.
+    pub(super) must_leave_lost: bool,
     /// Whether a caller was told that the outcome of a write is unknown because the last device failed.
     pub(super) has_told_failure: bool,
 }
@@ -68,6 +70,7 @@ impl Writer {
             superseded: Vec::new(),
             put_back: None,
             must_cut_logs: false,
+            must_leave_lost: false,
             has_told_failure: false,
         };
         writer.must_cut_logs = writer.logs.values().any(|log| log.given_up() > 0);

@@ -43,6 +43,40 @@ fn an_outcome_that_is_unknown_is_called_so() {
     assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..151));
 }
 
+/// A tier fails in a commit through a log: nobody takes it for the newest state later.
+#[test]
+fn a_tier_that_failed_in_a_commit_counts_as_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let database = Database::create(&db, &options()).unwrap();
+    database.add_tier("b", &db.join("b.pool")).unwrap();
+    let both = Replicas::of_table(["far", "b"]);
+    let table = database.create_table_in(spec("t", vec![0]), both).unwrap();
+    table.append(&[rows(0..150)]).unwrap();
+    // The directory's file cannot be written: what is acknowledged now is the last before it can.
+    let blocked = db.join("database.new");
+    std::fs::create_dir(&blocked).unwrap();
+    Injector::new(1).refuse_writes(&database.pools()[1]);
+    table.append(&[rows(150..151)]).unwrap();
+    assert_eq!(database.missing_tiers()[0].0, "b");
+    let error = table.append(&[rows(151..152)]).unwrap_err();
+    assert!(error.to_string().contains("database"), "{error}");
+    std::fs::remove_dir(&blocked).unwrap();
+    table.append(&[rows(151..152)]).unwrap();
+    drop((table, database));
+    let away = dir.path().join("away");
+    std::fs::rename(db.join("far.pool"), &away).unwrap();
+    let degraded = DatabaseOptions {
+        degraded: true,
+        ..options()
+    };
+    let error = Database::open(&db, &degraded).unwrap_err();
+    assert!(error.to_string().contains("newest"), "{error}");
+    std::fs::rename(&away, db.join("far.pool")).unwrap();
+    let database = Database::open(&db, &options()).unwrap();
+    assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..152));
+}
+
 /// The other tier has the manifest, but not the rows: they would be lost with the one that has failed.
 #[test]
 fn rows_that_only_a_failed_tier_has_are_not_acknowledged() {

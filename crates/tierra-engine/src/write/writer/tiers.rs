@@ -246,6 +246,7 @@ impl Writer {
             });
         }
         self.storage.set_tiers(next);
+        self.must_leave_lost = true;
         true
     }
 

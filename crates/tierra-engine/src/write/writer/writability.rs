@@ -149,6 +149,10 @@ impl Writer {
     /// Must be called before every write. Fails if the database cannot be written, and marks missing tiers as outdated.
     pub(super) fn begin_writing(&mut self) -> Result<(), StorageError> {
         self.storage.check_writable()?;
+        if self.must_leave_lost {
+            self.go_on_without_lost()?;
+            self.note_lineage()?;
+        }
         self.cut_logs()?;
         if self.storage.is_settled() {
             return Ok(());
