@@ -7,8 +7,10 @@
 //!       guard.rs -- nothing is done for a request that fails here
 //!         sql.rs -- statements, each request in a session of its own
 //!           answer/ -- rows as JSON, CSV, Arrow
+//!         backup.rs -- a backup, as it is written
 //!         state.rs, samples.rs, metrics/ -- numbers: now, of the last hour, for Prometheus
 //!         page.rs -- the files of the page
+//! client.rs -- fetches a backup from another server
 //! ```
 //!
 //! Connections are served by hyper and not by `axum::serve`, which sets no limit on the time that a client takes for its head.
@@ -16,6 +18,8 @@
 //! one certificate serve both.
 
 mod answer;
+mod backup;
+pub mod client;
 mod connection;
 mod copies;
 mod fault;

@@ -17,12 +17,13 @@ use crate::guard::{User, guard};
 use crate::metrics::{Format, Text};
 use crate::samples::Answer;
 use crate::shared::Shared;
-use crate::{metrics, page, sql, state};
+use crate::{backup, metrics, page, sql, state};
 
 /// The routes of a database.
 pub(crate) fn of_database(shared: Arc<Shared>, gate: Arc<Gate>) -> Router {
     let routes = page::routes()
         .route("/sql", post(sql::post))
+        .route("/backup", post(backup::post))
         .route("/metrics", get(scrape))
         .route("/api/state", get(now))
         .route("/api/samples", get(samples))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tierra_engine::Database;
 use tierra_sql::{Monitor, SessionOptions};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 
 use crate::copies::Copies;
 use crate::samples::Samples;
@@ -20,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) queries: Handle,
     pub(crate) samples: Samples,
     pub(crate) copies: Arc<Copies>,
+    /// Held by the one backup that is sent.
+    pub(crate) backup_turn: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -31,6 +34,7 @@ impl Shared {
             queries,
             samples: Samples::default(),
             copies: Arc::default(),
+            backup_turn: Arc::new(Semaphore::new(1)),
         }
     }
 

@@ -44,12 +44,27 @@ fn both_protocols_are_served_until_the_server_is_told_to_end() {
             answer.starts_with("HTTP/1.1 200 ") && answer.contains("n\n7\n"),
             "{answer}"
         );
+        let backup = scratch.path().join(format!("backup{signal}"));
+        let backup = backup.to_str().unwrap();
+        let url = format!("http://{address}");
+        let fetch = ["backup", "--server", &url, backup, "--compression", "zstd"];
+        let fetched = tierra(fetch).well();
+        assert!(fetched.out.contains("0 tables"), "{}", fetched.out);
+        tierra(["restore", "--check", backup]).well();
+        tierra(fetch).with_error(&["there already"]);
         let sent = Command::new("kill")
             .args([signal, &server.id().to_string()])
             .status();
         assert!(sent.unwrap().success());
         assert!(server.wait().unwrap().success());
     }
+    let nowhere = scratch.path().join("nowhere");
+    let nowhere = nowhere.to_str().unwrap();
+    tierra(["backup", "--server", "http://127.0.0.1:1", nowhere]).with_error(&["cannot reach"]);
+    let fetch = ["backup", "--server", "ftp://far", nowhere];
+    tierra(fetch).with_error(&["http://HOST:PORT"]);
+    tierra(["backup", nowhere]).with_status(2, &["--db"]);
+    assert!(!std::path::Path::new(nowhere).exists());
 }
 
 #[test]

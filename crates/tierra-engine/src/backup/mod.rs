@@ -29,6 +29,7 @@
 //! directory says "restoring" until its last step.
 
 mod contents;
+mod destination;
 mod envelope;
 mod frames;
 mod partial_file;

@@ -83,6 +83,11 @@ impl PartialFile {
         &self.path
     }
 
+    /// The name that it has.
+    pub(super) fn partial(&self) -> &Path {
+        &self.partial
+    }
+
     /// Where the next byte goes.
     pub(super) fn position(&self) -> u64 {
         self.at

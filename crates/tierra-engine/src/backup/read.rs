@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,7 @@ use tierra_memory::faults::Stop;
 use super::contents::{Contents, StoredBatch, StoredExtent};
 use super::envelope::{End, Line, invalid, read_first};
 use super::frames::{FRAME_BYTES, Place, Run, unpack};
+use super::partial_file::PartialFile;
 use super::{BackupProgress, BackupSummary};
 use crate::error::BackupError;
 use crate::manifest::ExtentId;
@@ -92,6 +94,43 @@ impl Backup {
             backup.located(extent)?;
         }
         Ok(backup)
+    }
+
+    /// Makes a file of a backup that arrives as [`Database::backup_to`](crate::Database::backup_to) sends it; checked and durable on
+    /// return. `progress` is called after some MiB each. Blocks.
+    ///
+    /// # Errors
+    /// [`BackupError`]: the file exists or cannot be written, what arrives is no whole backup. Nothing is left behind.
+    pub fn receive(
+        from: &mut dyn Read,
+        file: &Path,
+        stop: &Stop,
+        mut progress: impl FnMut(BackupProgress),
+    ) -> Result<BackupSummary, BackupError> {
+        let mut to = PartialFile::create(file)?;
+        let mut bytes = vec![0; FRAME_BYTES];
+        loop {
+            if stop.is_stopped() {
+                return Err(BackupError::Stopped);
+            }
+            let len = match from.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(len) => len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(source) => return Err(BackupError::Stream { source }),
+            };
+            to.write(&bytes[..len])?;
+            let arrived = to.position();
+            progress(BackupProgress {
+                bytes: arrived,
+                of_bytes: arrived,
+            });
+        }
+        let arrived = Self::open(to.partial())?;
+        arrived.check(stop, progress)?;
+        let summary = arrived.contents.summary(arrived.file_bytes);
+        to.finish()?;
+        Ok(summary)
     }
 
     /// The backup without that on which it builds.

@@ -4,6 +4,7 @@
 //! version of each table alone.
 
 use std::collections::{BTreeSet, HashMap};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -17,6 +18,7 @@ use tierra_memory::emulation::begin_read;
 use tierra_memory::{ExtentLabel, LINE_BYTES};
 
 use super::contents::{Contents, OlderBackup, StoredBatch, StoredExtent, StoredTable};
+use super::destination::{Destination, Stream};
 use super::envelope::{End, first_line, random_id};
 use super::frames::{FRAME_BYTES, Packed, Run, pack};
 use super::partial_file::PartialFile;
@@ -65,13 +67,39 @@ impl Database {
         options: &BackupOptions,
         progress: impl FnMut(BackupProgress),
     ) -> Result<BackupSummary, BackupError> {
-        let since = options.since.as_deref().map(Backup::open).transpose()?;
         if self.storage().directory().is_own(file) {
             return Err(BackupError::OwnFile {
                 path: file.to_owned(),
             });
         }
-        let mut file = PartialFile::create(file)?;
+        let since = options.since.as_deref().map(Backup::open).transpose()?;
+        let file = Destination::File(PartialFile::create(file)?);
+        self.write_backup(file, since, options, progress)
+    }
+
+    /// As [`Database::backup`], but sends the bytes of the file to `to`, from the first to the last. It is a backup only with its last
+    /// line: [`Backup::receive`] makes a file of what arrives.
+    ///
+    /// # Errors
+    /// As [`Database::backup`], and if the bytes are not taken. What was sent until then is no backup.
+    pub fn backup_to(
+        &self,
+        to: &mut (dyn Write + Send),
+        options: &BackupOptions,
+        progress: impl FnMut(BackupProgress),
+    ) -> Result<BackupSummary, BackupError> {
+        let since = options.since.as_deref().map(Backup::open).transpose()?;
+        let stream = Destination::Stream(Stream { to, at: 0 });
+        self.write_backup(stream, since, options, progress)
+    }
+
+    fn write_backup(
+        &self,
+        mut file: Destination<'_>,
+        since: Option<Backup>,
+        options: &BackupOptions,
+        progress: impl FnMut(BackupProgress),
+    ) -> Result<BackupSummary, BackupError> {
         let when = SystemTime::now().duration_since(UNIX_EPOCH);
         let pinned = self
             .requests()
@@ -120,11 +148,11 @@ fn bytes_of(pinned: &Pinned) -> u64 {
 }
 
 /// A backup being written.
-struct Writing<'a, P> {
+struct Writing<'a, 'w, P> {
     database: &'a Database,
     options: &'a BackupOptions,
     threads: usize,
-    file: PartialFile,
+    file: Destination<'w>,
     /// The last commit of the backup.
     commit: u64,
     /// Above those of the pinned manifest.
@@ -138,7 +166,7 @@ struct Writing<'a, P> {
     told: BackupProgress,
 }
 
-impl<P: FnMut(BackupProgress)> Writing<'_, P> {
+impl<P: FnMut(BackupProgress)> Writing<'_, '_, P> {
     /// Writes all tables.
     fn contents(&mut self, pinned: &Pinned, when_us: u64) -> Result<Contents, BackupError> {
         let mut entries = Vec::with_capacity(pinned.tables.len());
@@ -292,6 +320,9 @@ impl<P: FnMut(BackupProgress)> Writing<'_, P> {
         else {
             return Ok(false);
         };
+        if !self.file.goes_back() && copy.pool().verify_extent(copy.extent()).is_err() {
+            return Ok(false);
+        }
         let (position, told) = (self.file.position(), self.told.bytes);
         let run = self.run(copy)?;
         let is_right = run.crc == crc;
@@ -425,7 +456,6 @@ impl<P: FnMut(BackupProgress)> Writing<'_, P> {
         };
         self.file.write(&end.line())?;
         let summary = contents.summary(self.file.position());
-        tracing::info!(path = %self.file.path().display(), bytes = summary.file_bytes, "wrote a backup");
         self.file.finish()?;
         Ok(summary)
     }

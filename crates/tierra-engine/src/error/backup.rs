@@ -41,6 +41,12 @@ pub enum BackupError {
         /// The system's answer.
         source: io::Error,
     },
+    /// A backup could not be sent, or did not arrive.
+    #[error("the backup did not get through: {source}")]
+    Stream {
+        /// What went wrong on the way.
+        source: io::Error,
+    },
     /// Bytes to be backed up match their checksum in no copy.
     #[error(
         "table {table:?}: no copy of extent {extent} matches its checksum: `tierra verify` says what is damaged, and `tierra salvage` \

@@ -326,6 +326,60 @@ fn a_backup_is_of_one_commit_while_others_commit() {
     });
 }
 
+/// What is sent elsewhere becomes the same file, if all of it arrives.
+#[test]
+fn a_backup_that_is_sent_arrives_whole_or_not_at_all() {
+    let place = Place::new();
+    let database = place.create();
+    let table = database.create_table(support::spec("t", vec![0])).unwrap();
+    table.append(&[rows(0..5000)]).unwrap();
+    table.seal().unwrap();
+    table.append(&[rows(5000..5100)]).unwrap();
+    let mut sent = Vec::new();
+    let summary = database.backup_to(&mut sent, &BackupOptions::default(), |_| {});
+    let summary = summary.unwrap();
+    assert_eq!(
+        (summary.rows, summary.file_bytes),
+        (5100, sent.len() as u64)
+    );
+    let receive = |mut bytes: &[u8]| {
+        Backup::receive(&mut bytes, &place.path("arrived"), &Stop::default(), |_| {})
+    };
+    for len in [0, 1, 64, sent.len() / 2, sent.len() - 1] {
+        receive(&sent[..len]).unwrap_err();
+        assert_eq!(place.names(), ["db"], "{len}");
+    }
+    let mut wrong = sent.clone();
+    wrong[sent.len() / 2] ^= 1;
+    receive(&wrong).unwrap_err();
+    let stop = Stop::default();
+    stop.stop();
+    let stopped = Backup::receive(&mut &sent[..], &place.path("arrived"), &stop, |_| {});
+    assert!(matches!(stopped, Err(BackupError::Stopped)));
+    assert_eq!(place.names(), ["db"]);
+    assert_eq!(receive(&sent).unwrap(), summary);
+    assert!(matches!(receive(&sent), Err(BackupError::Exists { .. })));
+    place.restore("arrived", "copy").unwrap();
+    let copy = place.open("copy");
+    assert_eq!(all_rows(&copy.table("t").unwrap()), rows(0..5100));
+    let refused = database.backup_to(&mut Full, &BackupOptions::default(), |_| {});
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused, BackupError::Stream { .. }), "{refused}");
+}
+
+/// Takes nothing.
+struct Full;
+
+impl std::io::Write for Full {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[test]
 fn nothing_is_replaced_and_nothing_half_is_left() {
     let place = Place::new();

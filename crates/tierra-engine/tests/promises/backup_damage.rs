@@ -200,16 +200,28 @@ fn a_damaged_copy_is_not_backed_up_while_another_is_whole() {
         let len_bytes = fs::metadata(place.pool(victim)).unwrap().len();
         place.change(victim, &copied::damage(seed, len_bytes));
         let (file, dir) = (place.0.path().join("backup"), place.0.path().join("copy"));
-        database
-            .backup(&file, &BackupOptions::default(), |_| {})
-            .unwrap();
-        let backup = Backup::open(&file).unwrap();
-        backup
-            .restore(&dir, &options(), &RestoreOptions::default(), |_| {})
-            .unwrap();
-        copied::check(&Database::open(&dir, &options()).unwrap());
-        fs::remove_dir_all(&dir).unwrap();
-        fs::remove_file(&file).unwrap();
+        // What is sent cannot be taken back. The first of the two finds the damage.
+        let write = || {
+            let options = BackupOptions::default();
+            database.backup(&file, &options, |_| {}).unwrap();
+        };
+        let send = || {
+            let mut sent = Vec::new();
+            let options = BackupOptions::default();
+            database.backup_to(&mut sent, &options, |_| {}).unwrap();
+            Backup::receive(&mut &sent[..], &file, &Default::default(), |_| {}).unwrap();
+        };
+        let ways: [&dyn Fn(); 2] = [&write, &send];
+        for way in [seed as usize / 2, seed as usize / 2 + 1] {
+            ways[way % 2]();
+            let backup = Backup::open(&file).unwrap();
+            backup
+                .restore(&dir, &options(), &RestoreOptions::default(), |_| {})
+                .unwrap();
+            copied::check(&Database::open(&dir, &options()).unwrap());
+            fs::remove_dir_all(&dir).unwrap();
+            fs::remove_file(&file).unwrap();
+        }
         database.scrub(&Default::default(), |_| {}).unwrap();
     }
 }

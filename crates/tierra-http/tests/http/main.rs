@@ -1,6 +1,7 @@
 //! What HTTP clients may rely on, byte by byte.
 
 mod attacks;
+mod backup;
 mod client;
 mod ends;
 mod login;

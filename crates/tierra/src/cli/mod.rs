@@ -147,7 +147,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
                     Command::Repair(arguments) => repair::run(&arguments),
                     Command::Salvage(arguments) => salvage::run(&arguments).map(|()| Status::Clean),
                     Command::Adopt(arguments) => adopt::run(&arguments).map(|()| Status::Clean),
-                    Command::Backup(arguments) => backup::run(&arguments).map(|()| Status::Clean),
+                    Command::Backup(arguments) => {
+                        backup::run(&arguments).await.map(|()| Status::Clean)
+                    }
                     Command::Restore(arguments) => restore::run(&arguments).map(|()| Status::Clean),
                     Command::Export(arguments) => export::run(&arguments).map(|()| Status::Clean),
                     Command::Import(arguments) => {
