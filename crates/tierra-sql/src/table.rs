@@ -74,7 +74,7 @@ impl TierraTable {
     pub(crate) fn with_row_ids(table: Arc<Table>) -> Self {
         let mut with = Self::new(table);
         let mut fields = with.schema.fields().to_vec();
-        fields.push(row_id_field());
+        fields.push(row_id_field(&with.schema));
         with.schema = Arc::new(Schema::new(fields));
         with.row_ids = true;
         with
@@ -189,10 +189,10 @@ impl TableProvider for TierraTable {
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
         let schema = unqualified(&self.schema)?;
-        let row_id = row_id_field();
+        let row_id = self.row_id().map(|place| self.schema.field(place).name());
         let reads_row_id = |filter: &Expr| {
             let mut columns = filter.column_refs().into_iter();
-            self.row_ids && columns.any(|column| column.name() == row_id.name())
+            columns.any(|column| Some(&column.name) == row_id)
         };
         let support = |filter: &&Expr| {
             let key = &self.table.spec().primary_key;

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
     JoinOperator, MergeAction, MergeClauseKind, MergeInsertKind, OnConflictAction, OnInsert,
     TableWithJoins, With,
 };
-use tierra_engine::{Database, row_id_field};
+use tierra_engine::Database;
 
 use super::statement::{Change, ChangeStatement, Effect};
 use super::target::{Target, named, null, or_default, plan_error, query, refuse_if, unsupported};
@@ -299,7 +299,8 @@ fn merged(
     let number = |n: usize| Expr::Value(ast::Value::Number((n + 1).to_string(), false).into());
     let actions = clauses.iter().enumerate();
     let actions = actions.map(|(n, clause)| (clause.condition.clone(), number(n)));
-    let mut projection = vec![target.row_id(), named(case(actions.collect()), "action")];
+    let action = case(actions.collect());
+    let mut projection = vec![named(target.row_id(), "row"), named(action, "action")];
     if clauses.iter().any(|clause| !clause.values.is_empty()) {
         for place in 0..target.schema.fields().len() {
             let values = clauses.iter().map(|clause| {
@@ -314,7 +315,7 @@ fn merged(
 
 /// The condition of a clause.
 fn when(target: &Target, is_matched: bool, predicate: Option<Expr>) -> Expr {
-    let row_id = Box::new(target.column(row_id_field().name()));
+    let row_id = Box::new(target.row_id());
     let exists = match is_matched {
         true => Expr::IsNotNull(row_id),
         false => Expr::IsNull(row_id),
