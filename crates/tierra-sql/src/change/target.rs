@@ -121,7 +121,7 @@ impl Target {
             let field = Arc::clone(&self.schema.fields()[place]);
             functions.push(Arc::new(assign_to(name.clone(), self.name(), field)));
         }
-        call(name, value)
+        call(name, [value])
     }
 
     /// For each column of the table, the expression that is assigned to it, if any.

@@ -21,11 +21,6 @@ pub enum ChangeError {
         /// The table.
         table: String,
     },
-    /// A condition of MERGE that may be true once and false the next time.
-    #[error(
-        "MERGE with a function such as random() in the condition of a clause: compute it in the source"
-    )]
-    Volatile,
     /// Another commit changed a row that this statement changes too.
     #[error(
         "table '{table}': another session changed a row first (SQLSTATE 40001); run the {what} again"
@@ -75,7 +70,6 @@ impl ChangeError {
         match self {
             ChangeError::Repeated { .. } | ChangeError::Twice { .. } => "21000",
             ChangeError::Conflict { .. } => "40001",
-            ChangeError::Volatile => "0A000",
             ChangeError::Nested => "25001",
             ChangeError::NoTransaction => "25P01",
             ChangeError::Aborted => "25P02",

@@ -130,7 +130,6 @@ fn of_prepared(error: &PreparedError) -> ErrorKind {
 fn of_change(error: &ChangeError) -> ErrorKind {
     match error {
         ChangeError::Repeated { .. } | ChangeError::Twice { .. } => ErrorKind::RowTwice,
-        ChangeError::Volatile => ErrorKind::Unsupported,
         ChangeError::Conflict { .. } => ErrorKind::Conflict,
         ChangeError::Nested | ChangeError::NoTransaction => ErrorKind::Transaction,
         ChangeError::Aborted => ErrorKind::TransactionFailed,

@@ -124,12 +124,6 @@ impl Session {
             }
             planned => planned?,
         };
-        if change.effect == Effect::Merge
-            && let LogicalPlan::Projection(projection) = &plan
-            && projection.expr.iter().any(|expr| expr.is_volatile())
-        {
-            return Err(ChangeError::Volatile.into());
-        }
         self.change(state, plan, &change).await
     }
 
