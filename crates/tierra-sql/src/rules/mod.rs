@@ -2,10 +2,10 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! action, group keys, computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion
+//! action, drawn, group keys, computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion
 //!     --> microseconds, arithmetic, doubles --> subqueries --> lists --> DataFusion's optimiser --> casts
 //! ```
-//! The first eight read a plan as written, before casts are added. The next three need resolved types and must see sums of
+//! The first nine read a plan as written, before casts are added. The next three need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
@@ -23,6 +23,7 @@ mod computed;
 mod csv_source;
 mod distinct_sums;
 mod doubles;
+mod drawn;
 mod fallible_rule;
 mod group_keys;
 mod grouping_sets;
@@ -125,6 +126,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
         Arc::new(action::ActionOnce),
+        Arc::new(drawn::DrawnOnce),
         Arc::new(group_keys::GroupKeys),
         Arc::new(computed::ComputedBelow),
         Arc::new(outer_values::OuterValues),
