@@ -25,6 +25,7 @@ use tierra_column::{Encoding, LogicalType, Value};
 use tierra_engine::{Snapshot, Table, row_id_field};
 
 use crate::change::{HeldRows, HeldSink};
+use crate::error::SqlError;
 use crate::filter::{
     ColumnDomain, ColumnFilters, is_pushable, on_column, single_column, unqualified,
     with_stored_doubles,
@@ -91,10 +92,13 @@ impl TierraTable {
     }
 
     /// The snapshot that the statement reads.
-    fn snapshot(&self, state: &dyn Session) -> Snapshot {
+    fn snapshot(&self, state: &dyn Session) -> Result<Snapshot> {
         match state.config().get_extension::<View>() {
-            Some(view) => view.of(&self.table),
-            None => self.table.snapshot(),
+            Some(view) => {
+                let snapshot = view.of(&self.table);
+                snapshot.map_err(|error| DataFusionError::External(Box::new(SqlError::from(error))))
+            }
+            None => Ok(self.table.snapshot()),
         }
     }
 
@@ -219,7 +223,7 @@ impl TableProvider for TierraTable {
         // It is checked before rows are counted.
         let is_there = self.table.check_available();
         is_there.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let snapshot = self.snapshot(state);
+        let snapshot = self.snapshot(state)?;
         let settings = settings::of(state.config_options());
         let projection = projection
             .cloned()

@@ -31,6 +31,14 @@ pub enum ChangeError {
         /// The statement or transaction.
         what: &'static str,
     },
+    /// A table that was created after the moment as of which a transaction reads.
+    #[error(
+        "table '{table}' was created after the moment as of which the transaction reads (SQLSTATE 40001); run the transaction again"
+    )]
+    Newer {
+        /// The table.
+        table: String,
+    },
     /// BEGIN inside a transaction.
     #[error("a transaction is open already: COMMIT or ROLLBACK it first, or set a SAVEPOINT in it")]
     Nested,
@@ -69,7 +77,7 @@ impl ChangeError {
     pub fn sqlstate(&self) -> &'static str {
         match self {
             ChangeError::Repeated { .. } | ChangeError::Twice { .. } => "21000",
-            ChangeError::Conflict { .. } => "40001",
+            ChangeError::Conflict { .. } | ChangeError::Newer { .. } => "40001",
             ChangeError::Nested => "25001",
             ChangeError::NoTransaction => "25P01",
             ChangeError::Aborted => "25P02",

@@ -88,7 +88,7 @@ impl PointPlan {
         database: &Database,
         arguments: &[Argument<'_>],
         execution: Scheduling,
-        snapshot: impl FnOnce(&Arc<Table>) -> Snapshot,
+        snapshot: impl FnOnce(&Arc<Table>) -> Result<Snapshot, SqlError>,
     ) -> Result<RecordBatch, SqlError> {
         if arguments.len() != self.parameters {
             return Err(PreparedError::Arguments {
@@ -112,7 +112,7 @@ impl PointPlan {
         database: &Database,
         keys: &[ArrayRef],
         execution: Scheduling,
-        snapshot: impl FnOnce(&Arc<Table>) -> Snapshot,
+        snapshot: impl FnOnce(&Arc<Table>) -> Result<Snapshot, SqlError>,
     ) -> Result<RecordBatch, SqlError> {
         let rows = keys.first().map_or(0, |array| array.len());
         let key_types = &self.condition.key_types;
@@ -143,7 +143,7 @@ impl PointPlan {
         database: &Database,
         keys: &[ArrayRef],
         execution: Scheduling,
-        snapshot: impl FnOnce(&Arc<Table>) -> Snapshot,
+        snapshot: impl FnOnce(&Arc<Table>) -> Result<Snapshot, SqlError>,
     ) -> Result<RecordBatch, SqlError> {
         let spec_name = &self.table.spec().name;
         let current = database.table(spec_name);
@@ -154,7 +154,7 @@ impl PointPlan {
             }
             .into());
         }
-        let snapshot = snapshot(&self.table);
+        let snapshot = snapshot(&self.table)?;
         let lookups = &mut Lookups::new(execution);
         let rows = find_rows(&snapshot, keys, lookups).map_err(SqlError::engine)?;
         snapshot

@@ -177,7 +177,7 @@ impl Session {
         let rows = match self.transactions.is_open() {
             true => {
                 let _turn = self.transactions.turn().await;
-                let snapshot = self.snapshot_of(write.plan().table());
+                let snapshot = self.snapshot_of(write.plan().table())?;
                 let (change, rows) = self.change_of(&write, snapshot).await?;
                 self.add_to_transaction(change, None).await?;
                 rows
@@ -288,7 +288,7 @@ impl Session {
     ) -> Result<Made, SqlError> {
         let mut state = state.clone();
         state.config_mut().set_extension(Arc::clone(view));
-        let snapshot = view.of(&change.table);
+        let snapshot = view.of(&change.table)?;
         let _writing = Writing::begin();
         let changed = match (change.effect, &change.upsert) {
             (Effect::Insert, None) => self.inserted(state, plan.clone()).await?,

@@ -142,10 +142,10 @@ impl Session {
     }
 
     /// The snapshot of `table` that a statement reads now.
-    pub(super) fn snapshot_of(&self, table: &Arc<Table>) -> Snapshot {
+    pub(super) fn snapshot_of(&self, table: &Arc<Table>) -> Result<Snapshot, SqlError> {
         match self.transactions.view() {
-            Some(view) => view.of(table),
-            None => table.snapshot(),
+            Some(view) => Ok(view.of(table)?),
+            None => Ok(table.snapshot()),
         }
     }
 

@@ -206,9 +206,10 @@ impl Transactions {
         self.with(|transaction| {
             let mut known = transaction.pending.iter();
             let known = known.find(|pending| is_of(pending.snapshot(), table));
-            Ok(known
-                .cloned()
-                .unwrap_or_else(|| Pending::new(transaction.view.of(table))))
+            Ok(match known {
+                Some(known) => known.clone(),
+                None => Pending::new(transaction.view.of(table)?),
+            })
         })
     }
 
@@ -237,7 +238,7 @@ fn is_of(snapshot: &Snapshot, table: &Arc<Table>) -> bool {
 impl Transaction {
     fn new(database: &Arc<Database>, is_read_only: bool) -> Self {
         Self {
-            view: Arc::new(View::new(database)),
+            view: Arc::new(View::of_transaction(database)),
             pending: Vec::new(),
             savepoints: Vec::new(),
             accounts: Vec::new(),
