@@ -38,7 +38,7 @@ pub(super) struct Transaction {
     view: Arc<View>,
     pending: Vec<Pending>,
     savepoints: Vec<Savepoint>,
-    /// The accounts of all rows in `pending`.
+    /// The accounts of all rows in `pending`, in the order of the statements.
     accounts: Vec<Collected>,
     is_read_only: bool,
     /// Set by a statement that fails, be it while its rows are read.
@@ -49,6 +49,8 @@ struct Savepoint {
     name: String,
     view: Arc<View>,
     pending: Vec<Pending>,
+    /// How many accounts there were.
+    accounts: usize,
 }
 
 impl Transactions {
@@ -173,6 +175,7 @@ impl Transactions {
                 name,
                 view: Arc::clone(&transaction.view),
                 pending: transaction.pending.clone(),
+                accounts: transaction.accounts.len(),
             });
             Ok(())
         })
@@ -186,6 +189,7 @@ impl Transactions {
             let point = &transaction.savepoints[place];
             transaction.view = Arc::clone(&point.view);
             transaction.pending = point.pending.clone();
+            transaction.accounts.truncate(point.accounts);
             // Rows that were asked for before no longer matter.
             transaction.has_failed = Arc::default();
             Ok(())

@@ -202,6 +202,31 @@ async fn changes_survive_and_transactions_that_did_not_end_do_not() {
     assert_eq!(one(&session, "SELECT n FROM t WHERE id = 2").await, "20");
 }
 
+/// Each round takes a quarter of the memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_savepoint_undoes_takes_no_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session(&database(&dir));
+    session
+        .execute(
+            "CREATE TABLE t (id BIGINT PRIMARY KEY, s VARCHAR);
+             INSERT INTO t SELECT value, 'a row of some length ' || CAST(value AS VARCHAR) FROM generate_series(1, 50000);
+             SET tierra.query_memory = '24M';
+             BEGIN; UPDATE t SET s = s || '!' WHERE id <= 10; SAVEPOINT a",
+        )
+        .await
+        .unwrap();
+    for round in 0..20 {
+        let update = session.sql("UPDATE t SET s = s || '?'").await;
+        update.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        session.sql("ROLLBACK TO a").await.unwrap();
+    }
+    session.sql("COMMIT").await.unwrap();
+    session.sql("RESET tierra.query_memory").await.unwrap();
+    let ended = "SELECT count(*) FILTER (WHERE s LIKE '%!') - 100 * count(*) FILTER (WHERE s LIKE '%?') FROM t";
+    assert_eq!(one(&session, ended).await, "10");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_null_where_none_may_be_is_one_kind_of_error() {
     let dir = tempfile::tempdir().unwrap();
