@@ -221,6 +221,8 @@ fn of_input(error: &InputError) -> ErrorKind {
 fn of_storage(error: &StorageError) -> ErrorKind {
     match error {
         StorageError::ReadOnly { .. } => ErrorKind::ReadOnly,
+        // By another session: run again, the statement finds no table, or the new one of that name.
+        StorageError::Dropped { .. } => ErrorKind::Conflict,
         _ => ErrorKind::Storage,
     }
 }

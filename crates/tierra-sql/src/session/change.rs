@@ -261,6 +261,9 @@ impl Session {
             let made = self.make(&state, &plan, change, &view).await?;
             let account = Some(made.memory);
             self.add_to_transaction(made.change, account).await?;
+            if change.upsert.is_some() {
+                self.transactions.note_upsert(&change.table)?;
+            }
             return Ok(made.outcome);
         }
         let mut tries = 1;
