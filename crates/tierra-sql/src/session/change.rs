@@ -67,7 +67,7 @@ impl Session {
                 statement,
             } => {
                 let change = ChangeStatement::of(statement, &self.database)?;
-                let write = WritePlan::of(&identifier(name), statement, &self.database);
+                let write = WritePlan::of(&identifier(name), data_types, statement, &self.database);
                 if change.is_none() && write.is_none() {
                     return Ok(None);
                 }

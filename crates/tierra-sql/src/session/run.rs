@@ -182,9 +182,11 @@ impl Session {
                 Ok(Some(Outcome::Rows(Rows::of_batch(describe(&table)?))))
             }
             ast::Statement::Prepare {
-                name, statement, ..
+                name,
+                data_types,
+                statement,
             } => {
-                let prepared = self.prepare_point(identifier(name), statement)?;
+                let prepared = self.prepare_point(identifier(name), data_types, statement)?;
                 Ok(prepared.then(|| done("PREPARE")))
             }
             ast::Statement::Execute {
