@@ -96,9 +96,9 @@ pub(crate) fn table_spec_of_query(
 ) -> Result<(TableSpec, Replicas), DefinitionError> {
     refuse_unknown_clauses(create)?;
     let name = new_table_name(&create.name)?;
-    if !create.columns.is_empty() {
+    if !create.columns.is_empty() || !create.constraints.is_empty() {
         return Err(DefinitionError::Unsupported(
-            "CREATE TABLE with columns AND a query".to_string(),
+            "CREATE TABLE with columns or a key AND a query".to_string(),
         ));
     }
     for field in schema.fields() {
@@ -106,7 +106,11 @@ pub(crate) fn table_spec_of_query(
             return Err(DefinitionError::Zone(field.name().clone()));
         }
     }
-    let spec = spec_of_schema(name, schema)?;
+    let mut spec = spec_of_schema(name, schema)?;
+    // That the planner finds no NULL in a column of the query says nothing about rows that come later.
+    spec.columns
+        .iter_mut()
+        .for_each(|column| column.nullable = true);
     with_key_and_options(spec, None, create)
 }
 

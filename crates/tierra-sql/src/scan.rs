@@ -81,7 +81,7 @@ impl ScanPlan {
     fn output(&self) -> Result<Schema> {
         let mut fields = self.schema.project(&self.projection)?.fields.to_vec();
         if self.row_ids {
-            fields.push(row_id_field());
+            fields.push(row_id_field(&self.snapshot.table().schema()));
         }
         Ok(Schema::new(fields))
     }

@@ -16,7 +16,8 @@ use futures::StreamExt;
 use tierra_engine::Table;
 
 use crate::activity::Commit;
-use crate::types::conform;
+use crate::error::InsertError;
+use crate::types::{conform, null_column};
 
 /// From this many rows, an INSERT builds segments instead of filling the tail.
 pub(crate) use tierra_engine::TAIL_APPEND_ROWS;
@@ -118,6 +119,9 @@ impl TableSink {
     /// The batch under the table's own schema, which has the right names, types and nullability.
     pub(crate) fn own(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let columns: Vec<usize> = (0..batch.num_columns()).collect();
+        if let Some(field) = null_column(&batch, &self.table_schema, &columns) {
+            return Err(InsertError::null_in(&self.table.spec().name, field).into());
+        }
         conform(&batch, &self.table_schema, &columns).map_err(|error| {
             let (column, table) = (error.column, &self.table.spec().name);
             DataFusionError::Execution(format!(

@@ -450,7 +450,7 @@ impl VisitorMut for KeepNumbers {
         };
         if let Some(text) = text.filter(|text| is_long(text)) {
             let text = Expr::Value(ast::Value::SingleQuotedString(text).into());
-            *expr = call(LONG_NUMBER.to_string(), text);
+            *expr = call(LONG_NUMBER.to_string(), [text]);
         }
         ControlFlow::Continue(())
     }

@@ -25,6 +25,7 @@ use tierra_column::{Encoding, LogicalType, Value};
 use tierra_engine::{Snapshot, Table, row_id_field};
 
 use crate::change::{HeldRows, HeldSink};
+use crate::error::SqlError;
 use crate::filter::{
     ColumnDomain, ColumnFilters, is_pushable, on_column, single_column, unqualified,
     with_stored_doubles,
@@ -74,7 +75,7 @@ impl TierraTable {
     pub(crate) fn with_row_ids(table: Arc<Table>) -> Self {
         let mut with = Self::new(table);
         let mut fields = with.schema.fields().to_vec();
-        fields.push(row_id_field());
+        fields.push(row_id_field(&with.schema));
         with.schema = Arc::new(Schema::new(fields));
         with.row_ids = true;
         with
@@ -91,10 +92,13 @@ impl TierraTable {
     }
 
     /// The snapshot that the statement reads.
-    fn snapshot(&self, state: &dyn Session) -> Snapshot {
+    fn snapshot(&self, state: &dyn Session) -> Result<Snapshot> {
         match state.config().get_extension::<View>() {
-            Some(view) => view.of(&self.table),
-            None => self.table.snapshot(),
+            Some(view) => {
+                let snapshot = view.of(&self.table);
+                snapshot.map_err(|error| DataFusionError::External(Box::new(SqlError::from(error))))
+            }
+            None => Ok(self.table.snapshot()),
         }
     }
 
@@ -189,10 +193,10 @@ impl TableProvider for TierraTable {
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
         let schema = unqualified(&self.schema)?;
-        let row_id = row_id_field();
+        let row_id = self.row_id().map(|place| self.schema.field(place).name());
         let reads_row_id = |filter: &Expr| {
             let mut columns = filter.column_refs().into_iter();
-            self.row_ids && columns.any(|column| column.name() == row_id.name())
+            columns.any(|column| Some(&column.name) == row_id)
         };
         let support = |filter: &&Expr| {
             let key = &self.table.spec().primary_key;
@@ -219,7 +223,7 @@ impl TableProvider for TierraTable {
         // It is checked before rows are counted.
         let is_there = self.table.check_available();
         is_there.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let snapshot = self.snapshot(state);
+        let snapshot = self.snapshot(state)?;
         let settings = settings::of(state.config_options());
         let projection = projection
             .cloned()

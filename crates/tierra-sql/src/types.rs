@@ -5,7 +5,7 @@
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use datafusion::sql::sqlparser::ast;
 use tierra_column::LogicalType;
@@ -167,6 +167,19 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arrow
     cast_with_options(array, to, &checked)
 }
 
+/// The first column of `schema` that may not be NULL and is, somewhere in `batch`; `source[i]` is the index of column `i`.
+pub(crate) fn null_column<'a>(
+    batch: &RecordBatch,
+    schema: &'a Schema,
+    source: &[usize],
+) -> Option<&'a Field> {
+    let mut fields = schema.fields().iter().zip(source);
+    let lacks_value = |(field, place): &(&FieldRef, &usize)| {
+        !field.is_nullable() && batch.column(**place).logical_null_count() > 0
+    };
+    fields.find(lacks_value).map(|(field, _)| field.as_ref())
+}
+
 /// `batch` with its columns in the order and types of `schema`; `source[i]` is the index of column `i`. The error names the
 /// column.
 pub(crate) fn conform(
@@ -174,15 +187,15 @@ pub(crate) fn conform(
     schema: &SchemaRef,
     source: &[usize],
 ) -> Result<RecordBatch, ColumnError> {
+    if let Some(field) = null_column(batch, schema, source) {
+        return Err(ColumnError {
+            column: field.name().clone(),
+            message: "NULL in a NOT NULL column".to_string(),
+        });
+    }
     let mut columns = Vec::with_capacity(source.len());
     for (field, &place) in schema.fields().iter().zip(source) {
         let array = batch.column(place);
-        if !field.is_nullable() && array.null_count() > 0 {
-            return Err(ColumnError {
-                column: field.name().clone(),
-                message: "NULL in a NOT NULL column".to_string(),
-            });
-        }
         let array = convert(array, field.data_type()).map_err(|error| ColumnError {
             column: field.name().clone(),
             message: text(&error),

@@ -1,18 +1,23 @@
 //! What a statement sees: one snapshot of each table, all of one moment, however often the statement reads a table.
 //!
 //! A statement that changes rows names them by their ids in its view. The statements of a transaction share a view, to which
-//! their own changes are added.
+//! their own changes are added. A table that was created after its moment is an error there: to see its rows, or none, would be
+//! to see two moments.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tierra_engine::{Database, Snapshot, Table};
 
+use crate::error::ChangeError;
+
 /// The snapshots that a statement reads.
 pub(crate) struct View {
     database: Arc<Database>,
     /// Empty until a table is read.
     taken: Mutex<Vec<Snapshot>>,
+    /// Whether the statements of a transaction share it.
+    is_shared: bool,
 }
 
 impl View {
@@ -21,22 +26,38 @@ impl View {
         Self {
             database: Arc::clone(database),
             taken: Mutex::default(),
+            is_shared: false,
+        }
+    }
+
+    /// That state, for all statements of a transaction.
+    pub(crate) fn of_transaction(database: &Arc<Database>) -> Self {
+        Self {
+            is_shared: true,
+            ..Self::new(database)
         }
     }
 
     /// The snapshot of `table`.
-    pub(crate) fn of(&self, table: &Arc<Table>) -> Snapshot {
+    ///
+    /// # Errors
+    /// If the view is a transaction's, and `table` was created since it was taken.
+    pub(crate) fn of(&self, table: &Arc<Table>) -> Result<Snapshot, ChangeError> {
         let mut taken = self.lock();
         if taken.is_empty() {
             *taken = self.database.all_snapshots();
         }
         if let Some(snapshot) = taken.iter().find(|snapshot| is_of(snapshot, table)) {
-            return snapshot.clone();
+            return Ok(snapshot.clone());
         }
-        // It was created since.
+        if self.is_shared {
+            let table = table.spec().name.clone();
+            return Err(ChangeError::Newer { table });
+        }
+        // It was created or dropped while the statement was planned.
         let snapshot = table.snapshot();
         taken.push(snapshot.clone());
-        snapshot
+        Ok(snapshot)
     }
 
     /// The same view with `snapshot` in place of that of its table.
@@ -47,6 +68,7 @@ impl View {
         Self {
             database: Arc::clone(&self.database),
             taken: Mutex::new(taken),
+            is_shared: self.is_shared,
         }
     }
 

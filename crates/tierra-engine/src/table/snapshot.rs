@@ -64,6 +64,11 @@ impl Snapshot {
         &self.version
     }
 
+    /// Whether the table has no newer version: nothing was committed since, and background work has moved no rows.
+    pub fn is_current(&self) -> bool {
+        Arc::ptr_eq(&self.version, &self.table.current())
+    }
+
     /// The exact number of rows.
     pub fn rows(&self) -> u64 {
         self.version.rows()

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, UInt64Array};
+use arrow::array::{AsArray, BooleanArray, RecordBatch, UInt64Array};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{FieldRef, Int64Type, SchemaRef, UInt64Type};
+use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
 use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryPool;
@@ -15,7 +15,7 @@ use super::merge::{RowAction, Upsert};
 use super::statement::{Change, Effect};
 use crate::error::{ChangeError, InsertError, SqlError};
 use crate::memory::Collected;
-use crate::types::conform;
+use crate::types::{conform, null_column};
 
 /// Bytes to account for a row id. A set of ids takes less, unless they are few.
 const ROW_ID_BYTES: usize = 8;
@@ -89,18 +89,9 @@ impl<'a> Collecting<'a> {
         };
         let columns: Vec<usize> = (first..rows.num_columns()).collect();
         // A NULL is an error only where a row gets it.
-        let mut fields = columns.iter().zip(self.schema.fields());
-        let lacks_value = |(column, field): &(&usize, &FieldRef)| {
-            !field.is_nullable() && rows.column(**column).logical_null_count() > 0
-        };
-        if let Some((_, field)) = fields.find(lacks_value) {
-            return Err(DataFusionError::External(Box::new(SqlError::Insert(
-                InsertError::Null {
-                    table: self.change.table.spec().name.clone(),
-                    column: field.name().clone(),
-                    row: None,
-                },
-            ))));
+        if let Some(field) = null_column(&rows, &self.schema, &columns) {
+            let table = &self.change.table.spec().name;
+            return Err(InsertError::null_in(table, field).into());
         }
         let rows = conform(&rows, &self.schema, &columns).map_err(|error| {
             let (column, table) = (error.column, &self.change.table.spec().name);

@@ -1,11 +1,13 @@
 //! MERGE, and INSERT .. ON CONFLICT, which is a MERGE of the inserted rows.
 //!
 //! ```text
-//! SELECT t.row id, CASE WHEN clause 1 THEN 1 WHEN clause 2 THEN 2 .. END,
-//!        CASE WHEN clause 1 THEN value .. END, ..             -- one for each column of t
+//! SELECT t.row id, CASE WHEN clause 1 THEN 1 WHEN clause 2 THEN 2 .. END AS action,
+//!        CASE action WHEN 1 THEN value .. END, ..             -- one for each column of t
 //! FROM source LEFT JOIN t ON condition
 //! ```
 //! A clause is its predicate and whether t has a row. The first one that is true decides, and only its values are computed.
+//!
+//! Invariant: a row's action is decided once (`rules/action.rs`), be it by `random()`.
 
 use std::sync::Arc;
 
@@ -16,12 +18,14 @@ use datafusion::sql::sqlparser::ast::{
     JoinOperator, MergeAction, MergeClauseKind, MergeInsertKind, OnConflictAction, OnInsert,
     TableWithJoins, With,
 };
-use tierra_engine::{Database, row_id_field};
+use tierra_engine::Database;
 
 use super::statement::{Change, ChangeStatement, Effect};
 use super::target::{Target, named, null, or_default, plan_error, query, refuse_if, unsupported};
 use super::{HELD, ROWS};
 use crate::error::{DefinitionError, SqlError};
+use crate::list::call;
+use crate::rules::{ACTION, action};
 
 /// What becomes of a row that a clause of MERGE is true for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +80,7 @@ pub(super) fn of_merge(
         },
         database,
     )?;
-    let mut functions = Vec::new();
+    let mut functions = vec![Arc::new(action())];
     let clauses = clauses.iter();
     let clauses = clauses.map(|clause| of_clause(clause, &target, &mut functions));
     let clauses = clauses.collect::<Result<Vec<Clause>, _>>()?;
@@ -233,7 +237,7 @@ pub(super) fn of_on_conflict(on: &OnInsert, target: &Target) -> Result<Option<Up
     let of_excluded =
         |name: &str| Expr::CompoundIdentifier(vec![excluded.clone(), Ident::with_quote('"', name)]);
     let fields = target.schema.fields();
-    let mut functions = Vec::new();
+    let mut functions = vec![Arc::new(action())];
     let mut clauses = Vec::new();
     let mut updates = false;
     if let OnConflictAction::DoUpdate(DoUpdate {
@@ -299,14 +303,16 @@ fn merged(
     let number = |n: usize| Expr::Value(ast::Value::Number((n + 1).to_string(), false).into());
     let actions = clauses.iter().enumerate();
     let actions = actions.map(|(n, clause)| (clause.condition.clone(), number(n)));
-    let mut projection = vec![target.row_id(), named(case(actions.collect()), "action")];
+    let action = case(None, actions.collect());
+    let mut projection = vec![named(target.row_id(), "row"), named(action, "action")];
     if clauses.iter().any(|clause| !clause.values.is_empty()) {
         for place in 0..target.schema.fields().len() {
-            let values = clauses.iter().map(|clause| {
+            let values = clauses.iter().enumerate().map(|(n, clause)| {
                 let value = clause.values.get(place).cloned();
-                (clause.condition.clone(), value.unwrap_or_else(null))
+                (number(n), value.unwrap_or_else(null))
             });
-            projection.push(named(case(values.collect()), &format!("value {place}")));
+            let value = case(Some(call(ACTION.to_string(), [])), values.collect());
+            projection.push(named(value, &format!("value {place}")));
         }
     }
     query(with, projection, vec![from], None)
@@ -314,7 +320,7 @@ fn merged(
 
 /// The condition of a clause.
 fn when(target: &Target, is_matched: bool, predicate: Option<Expr>) -> Expr {
-    let row_id = Box::new(target.column(row_id_field().name()));
+    let row_id = Box::new(target.row_id());
     let exists = match is_matched {
         true => Expr::IsNotNull(row_id),
         false => Expr::IsNull(row_id),
@@ -325,12 +331,12 @@ fn when(target: &Target, is_matched: bool, predicate: Option<Expr>) -> Expr {
     }
 }
 
-fn case(branches: Vec<(Expr, Expr)>) -> Expr {
+fn case(operand: Option<Expr>, branches: Vec<(Expr, Expr)>) -> Expr {
     let branches = branches.into_iter();
     Expr::Case {
         case_token: AttachedToken::empty(),
         end_token: AttachedToken::empty(),
-        operand: None,
+        operand: operand.map(Box::new),
         conditions: branches
             .map(|(condition, result)| CaseWhen { condition, result })
             .collect(),

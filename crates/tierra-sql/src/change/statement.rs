@@ -120,7 +120,7 @@ impl ChangeStatement {
         };
         let values = target.assigned(assignments)?;
         let mut functions = Vec::new();
-        let mut projection = vec![target.row_id()];
+        let mut projection = vec![named(target.row_id(), "row")];
         for (place, (value, field)) in values.into_iter().zip(target.schema.fields()).enumerate() {
             let value = match value {
                 Some(value) => target.marked(value, place, &mut functions),
@@ -169,7 +169,7 @@ impl ChangeStatement {
         let target = Target::of(table, database)?;
         let others = using.as_deref().unwrap_or_default();
         let returning = target.returning(returning.as_ref(), output.as_ref())?;
-        let mut projection = vec![target.row_id()];
+        let mut projection = vec![named(target.row_id(), "row")];
         if returning.is_some() {
             let columns = target.schema.fields().iter().enumerate();
             projection.extend(columns.map(|(place, field)| {

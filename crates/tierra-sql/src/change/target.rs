@@ -69,8 +69,8 @@ impl Target {
         Expr::CompoundIdentifier(vec![self.alias.clone(), quoted(name)])
     }
 
-    pub(super) fn row_id(&self) -> SelectItem {
-        named(self.column(row_id_field().name()), "row")
+    pub(super) fn row_id(&self) -> Expr {
+        self.column(row_id_field(&self.schema).name())
     }
 
     /// The table with row ids, and `others`, as a FROM clause.
@@ -121,7 +121,7 @@ impl Target {
             let field = Arc::clone(&self.schema.fields()[place]);
             functions.push(Arc::new(assign_to(name.clone(), self.name(), field)));
         }
-        call(name, value)
+        call(name, [value])
     }
 
     /// For each column of the table, the expression that is assigned to it, if any.

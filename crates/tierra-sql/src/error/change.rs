@@ -21,11 +21,6 @@ pub enum ChangeError {
         /// The table.
         table: String,
     },
-    /// A condition of MERGE that may be true once and false the next time.
-    #[error(
-        "MERGE with a function such as random() in the condition of a clause: compute it in the source"
-    )]
-    Volatile,
     /// Another commit changed a row that this statement changes too.
     #[error(
         "table '{table}': another session changed a row first (SQLSTATE 40001); run the {what} again"
@@ -35,6 +30,14 @@ pub enum ChangeError {
         table: String,
         /// The statement or transaction.
         what: &'static str,
+    },
+    /// A table that was created after the moment as of which a transaction reads.
+    #[error(
+        "table '{table}' was created after the moment as of which the transaction reads (SQLSTATE 40001); run the transaction again"
+    )]
+    Newer {
+        /// The table.
+        table: String,
     },
     /// BEGIN inside a transaction.
     #[error("a transaction is open already: COMMIT or ROLLBACK it first, or set a SAVEPOINT in it")]
@@ -74,8 +77,7 @@ impl ChangeError {
     pub fn sqlstate(&self) -> &'static str {
         match self {
             ChangeError::Repeated { .. } | ChangeError::Twice { .. } => "21000",
-            ChangeError::Conflict { .. } => "40001",
-            ChangeError::Volatile => "0A000",
+            ChangeError::Conflict { .. } | ChangeError::Newer { .. } => "40001",
             ChangeError::Nested => "25001",
             ChangeError::NoTransaction => "25P01",
             ChangeError::Aborted => "25P02",

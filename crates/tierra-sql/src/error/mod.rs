@@ -12,6 +12,7 @@ use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use arrow::datatypes::Field;
 use datafusion::error::DataFusionError;
 use tierra_engine::CommitError;
 use tokio::task::JoinError;
@@ -148,9 +149,26 @@ pub enum InsertError {
         table: String,
         /// The column.
         column: String,
-        /// Which row of VALUES, from 1; `None` if the column is not in the list of columns.
+        /// Which row of VALUES, from 1; `None` if the NULL is computed, or the column not in the list of columns.
         row: Option<usize>,
     },
+}
+
+impl InsertError {
+    /// NULL that a statement has computed for a column of `table`.
+    pub(crate) fn null_in(table: &str, column: &Field) -> Self {
+        Self::Null {
+            table: table.to_string(),
+            column: column.name().clone(),
+            row: None,
+        }
+    }
+}
+
+impl From<InsertError> for DataFusionError {
+    fn from(error: InsertError) -> Self {
+        DataFusionError::External(Box::new(SqlError::Insert(error)))
+    }
 }
 
 fn given(row: &Option<usize>) -> String {

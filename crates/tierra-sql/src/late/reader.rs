@@ -171,7 +171,7 @@ impl RowReader {
 
 /// The columns `projection` of `table`, of which the one behind the last is the row id.
 fn schema_of(table: &Schema, projection: &[usize]) -> SchemaRef {
-    let row_id = row_id_field();
+    let row_id = row_id_field(table);
     let fields = projection
         .iter()
         .map(|place| match table.fields().get(*place) {

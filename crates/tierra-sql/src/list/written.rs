@@ -197,7 +197,7 @@ impl VisitorMut for CallSets {
             && let Some(value) = take_compared(expr)
         {
             self.replaced += 1;
-            let set = call(set_name(number), value);
+            let set = call(set_name(number), [value]);
             *expr = if negated { negation(set) } else { set };
         }
         ControlFlow::Continue(())
@@ -327,17 +327,18 @@ impl VisitorMut for Settle {
     }
 }
 
-/// `name(argument)`
-pub(crate) fn call(name: String, argument: Expr) -> Expr {
+/// `name(arguments, ..)`
+pub(crate) fn call(name: String, arguments: impl IntoIterator<Item = Expr>) -> Expr {
+    let arguments = arguments.into_iter();
+    let arguments =
+        arguments.map(|argument| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)));
     Expr::Function(ast::Function {
         name: ast::ObjectName::from(vec![ast::Ident::new(name)]),
         uses_odbc_syntax: false,
         parameters: ast::FunctionArguments::None,
         args: ast::FunctionArguments::List(ast::FunctionArgumentList {
             duplicate_treatment: None,
-            args: vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(
-                argument,
-            ))],
+            args: arguments.collect(),
             clauses: Vec::new(),
         }),
         filter: None,

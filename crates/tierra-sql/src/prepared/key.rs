@@ -43,6 +43,38 @@ pub(super) enum Operand {
     Parameter(usize),
 }
 
+/// The types that PREPARE declares, of the first parameters or of none.
+#[derive(Clone, Copy)]
+pub(super) struct Declared<'a>(pub(super) &'a [ast::DataType]);
+
+impl Declared<'_> {
+    /// Whether a parameter for values of type `ty` is declared so, or not at all. An argument is assigned to the declared type
+    /// first, and only the planner knows how the value is compared with another one, or stored as another one.
+    pub(super) fn allow(self, operand: &Operand, ty: LogicalType) -> bool {
+        self.of(operand)
+            .is_none_or(|declared| types::from_sql("", declared).is_ok_and(|found| found == ty))
+    }
+
+    /// The same of a parameter for a list of such values.
+    fn allow_list(self, operand: &Operand, ty: LogicalType) -> bool {
+        self.of(operand).is_none_or(|declared| match declared {
+            ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(item, None)) => {
+                types::from_sql("", item).is_ok_and(|found| found == ty)
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether it declares no parameter beyond `count`.
+    pub(super) fn are_at_most(self, count: usize) -> bool {
+        self.0.len() <= count
+    }
+
+    fn of(&self, operand: &Operand) -> Option<&ast::DataType> {
+        self.0.get(operand.parameter()?)
+    }
+}
+
 impl KeyCondition {
     /// The condition of the statement `name`, if it fixes the whole key of `table` and says nothing else.
     pub(super) fn of(
@@ -60,6 +92,20 @@ impl KeyCondition {
             key_types,
             takes_list: matches!(selection, Expr::AnyOp { .. }),
         })
+    }
+
+    /// Whether the types that PREPARE declares for its parameters are those of the key.
+    pub(super) fn has(&self, declared: Declared<'_>) -> bool {
+        match &self.condition {
+            Condition::Equal(operands) => {
+                let mut parts = operands.iter().zip(&self.key_types);
+                parts.all(|(operand, ty)| declared.allow(operand, *ty))
+            }
+            Condition::Any(operands) => operands.iter().all(|operand| match self.takes_list {
+                true => declared.allow_list(operand, self.key_types[0]),
+                false => declared.allow(operand, self.key_types[0]),
+            }),
+        }
     }
 
     /// The numbers of its parameters.
@@ -161,7 +207,8 @@ impl KeyCondition {
         argument: &Expr,
         ty: LogicalType,
     ) -> Result<Option<Value>, PreparedError> {
-        key(argument, ty).ok_or_else(|| self.refuse(number, argument.to_string(), ty))
+        let value = key(argument, ty).or_else(|| assigned_moment(argument, ty));
+        value.ok_or_else(|| self.refuse(number, argument.to_string(), ty))
     }
 
     /// The keys of type `ty` that the items of a list can equal.
@@ -357,10 +404,7 @@ fn number(expr: &Expr) -> Option<String> {
 pub(super) fn literal(expr: &Expr, ty: LogicalType) -> Option<Option<Value>> {
     match expr {
         Expr::Nested(inner) => literal(inner, ty),
-        Expr::TypedString(typed) => match &typed.value.value {
-            ast::Value::SingleQuotedString(text) if is_text(ty) => parsed(text, ty),
-            _ => None,
-        },
+        Expr::TypedString(typed) => typed_text(typed, ty).filter(|_| type_of(typed) == Some(ty)),
         Expr::Value(value) => match &value.value {
             ast::Value::Null => Some(None),
             ast::Value::Number(digits, _) if !is_text(ty) => parsed(digits, ty),
@@ -382,6 +426,42 @@ pub(super) fn literal(expr: &Expr, ty: LogicalType) -> Option<Option<Value>> {
         },
         _ => None,
     }
+}
+
+/// The type that a literal says it has, as in `DATE '2020-02-29'`.
+fn type_of(typed: &ast::TypedString) -> Option<LogicalType> {
+    types::from_sql("", &typed.data_type).ok()
+}
+
+/// The text of a literal with a type, as a value of type `ty`.
+fn typed_text(typed: &ast::TypedString, ty: LogicalType) -> Option<Option<Value>> {
+    match &typed.value.value {
+        ast::Value::SingleQuotedString(text) if is_text(ty) => parsed(text, ty),
+        _ => None,
+    }
+}
+
+/// An argument that says its type, assigned to another one: a date to a timestamp, the other way round, and either to a text.
+fn assigned_moment(expr: &Expr, ty: LogicalType) -> Option<Option<Value>> {
+    use LogicalType::{Date, Timestamp, Varchar};
+    let typed = match expr {
+        Expr::Nested(inner) => return assigned_moment(inner, ty),
+        Expr::TypedString(typed) => typed,
+        _ => return None,
+    };
+    let from = type_of(typed)?;
+    if !matches!(
+        (from, ty),
+        (Date, Timestamp | Varchar) | (Timestamp, Date | Varchar)
+    ) {
+        return None;
+    }
+    let Some(value) = typed_text(typed, from)? else {
+        return Some(None);
+    };
+    let value = values::array(from, &[value]).ok()?;
+    let value = types::convert(&value, &ty.arrow()).ok()?;
+    (!value.is_null(0)).then(|| Value::of_array(&value, 0))
 }
 
 fn parsed(text: &str, ty: LogicalType) -> Option<Option<Value>> {
@@ -434,6 +514,18 @@ mod tests {
         assert_eq!(of("3000000000", LogicalType::Integer), None);
         assert_eq!(of("'42'", LogicalType::Integer), None);
         assert_eq!(of("DATE '1970-01-02'", LogicalType::Date), int(1));
+        let noon = "TIMESTAMP '1970-01-02 12:00:00'";
+        assert_eq!(of(noon, LogicalType::Date), None);
+        assert_eq!(of("DATE '1970-01-02'", LogicalType::Timestamp), None);
+        assert_eq!(of("DATE '1970-1-2'", LogicalType::Varchar), None);
+        assert_eq!(
+            of("TIMESTAMP(3) '1970-01-02'", LogicalType::Timestamp),
+            None
+        );
+        assert_eq!(
+            assigned_moment(&expression(noon), LogicalType::Date),
+            int(1)
+        );
         assert_eq!(of("1 + 1", LogicalType::Integer), None);
         assert_eq!(
             of("'x'", LogicalType::Varchar),

@@ -12,7 +12,7 @@ use tierra_engine::{Database, Projection, Snapshot, Table};
 use tierra_interleave::{Lookups, Scheduling};
 
 use super::Argument;
-use super::key::{KeyCondition, column_of, count};
+use super::key::{Declared, KeyCondition, column_of, count};
 use crate::error::{PreparedError, SqlError};
 use crate::keys::find_rows;
 use crate::names::{identifier, single_name};
@@ -28,8 +28,14 @@ pub(crate) struct PointPlan {
 }
 
 impl PointPlan {
-    /// The plan of `query` if it is a point query on a table of `database`; DataFusion prepares other queries.
-    pub(crate) fn of(name: &str, query: &ast::Statement, database: &Database) -> Option<Self> {
+    /// The plan of `query` if it is a point query on a table of `database`, and the types in `declared`, if any, are those of the key;
+    /// DataFusion prepares other queries.
+    pub(crate) fn of(
+        name: &str,
+        declared: &[ast::DataType],
+        query: &ast::Statement,
+        database: &Database,
+    ) -> Option<Self> {
         let ast::Statement::Query(query) = query else {
             return None;
         };
@@ -63,10 +69,15 @@ impl PointPlan {
         let (columns, fields) = columns(&select.projection, &schema)?;
         let projection = Projection::new(&table, columns, Arc::new(Schema::new(fields)));
         let condition = KeyCondition::of(name, selection, &table, &schema)?;
+        let parameters = count(condition.parameters())?;
+        let declared = Declared(declared);
+        if !declared.are_at_most(parameters) || !condition.has(declared) {
+            return None;
+        }
         Some(Self {
             name: name.to_string(),
             projection: projection.ok()?,
-            parameters: count(condition.parameters())?,
+            parameters,
             condition,
             table,
         })
@@ -88,7 +99,7 @@ impl PointPlan {
         database: &Database,
         arguments: &[Argument<'_>],
         execution: Scheduling,
-        snapshot: impl FnOnce(&Arc<Table>) -> Snapshot,
+        snapshot: impl FnOnce(&Arc<Table>) -> Result<Snapshot, SqlError>,
     ) -> Result<RecordBatch, SqlError> {
         if arguments.len() != self.parameters {
             return Err(PreparedError::Arguments {
@@ -112,7 +123,7 @@ impl PointPlan {
         database: &Database,
         keys: &[ArrayRef],
         execution: Scheduling,
-        snapshot: impl FnOnce(&Arc<Table>) -> Snapshot,
+        snapshot: impl FnOnce(&Arc<Table>) -> Result<Snapshot, SqlError>,
     ) -> Result<RecordBatch, SqlError> {
         let rows = keys.first().map_or(0, |array| array.len());
         let key_types = &self.condition.key_types;
@@ -143,7 +154,7 @@ impl PointPlan {
         database: &Database,
         keys: &[ArrayRef],
         execution: Scheduling,
-        snapshot: impl FnOnce(&Arc<Table>) -> Snapshot,
+        snapshot: impl FnOnce(&Arc<Table>) -> Result<Snapshot, SqlError>,
     ) -> Result<RecordBatch, SqlError> {
         let spec_name = &self.table.spec().name;
         let current = database.table(spec_name);
@@ -154,7 +165,7 @@ impl PointPlan {
             }
             .into());
         }
-        let snapshot = snapshot(&self.table);
+        let snapshot = snapshot(&self.table)?;
         let lookups = &mut Lookups::new(execution);
         let rows = find_rows(&snapshot, keys, lookups).map_err(SqlError::engine)?;
         snapshot

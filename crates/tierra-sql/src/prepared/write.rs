@@ -23,7 +23,7 @@ use tierra_engine::{Change, Database, Projection, RowId, RowIds, Snapshot, Table
 use tierra_interleave::{Lookups, Scheduling};
 
 use super::Argument;
-use super::key::{KeyCondition, Operand, count, literal};
+use super::key::{Declared, KeyCondition, Operand, count, literal};
 use crate::error::{PreparedError, SqlError};
 use crate::keys::find_rows;
 use crate::names::{identifier, single_name};
@@ -65,8 +65,14 @@ pub(crate) struct Write {
 }
 
 impl WritePlan {
-    /// The plan of `statement` if it writes single rows of a table of `database` by their key, and nothing else.
-    pub(crate) fn of(name: &str, statement: &ast::Statement, database: &Database) -> Option<Self> {
+    /// The plan of `statement` if it writes single rows of a table of `database` by their key, and nothing else, and the types in
+    /// `declared`, if any, are those of the columns.
+    pub(crate) fn of(
+        name: &str,
+        declared: &[ast::DataType],
+        statement: &ast::Statement,
+        database: &Database,
+    ) -> Option<Self> {
         let table_name = match statement {
             ast::Statement::Insert(insert) => match &insert.table {
                 TableObject::TableName(table) => table,
@@ -97,11 +103,16 @@ impl WritePlan {
             }
             _ => return None,
         };
+        let parameters = count(kind.parameters().into_iter())?;
+        let declared = Declared(declared);
+        if !declared.are_at_most(parameters) || !kind.has(declared, &schema) {
+            return None;
+        }
         let columns: Vec<usize> = (0..schema.fields().len()).collect();
         Some(Self {
             name: name.to_string(),
             projection: table.projection(&columns),
-            parameters: count(kind.parameters().into_iter())?,
+            parameters,
             kind,
             schema,
             table,
@@ -229,6 +240,24 @@ impl WritePlan {
 }
 
 impl Kind {
+    /// Whether the types that PREPARE declares for its parameters are those of the columns.
+    fn has(&self, declared: Declared<'_>, schema: &SchemaRef) -> bool {
+        let allow =
+            |operand: &Operand, column| declared.allow(operand, logical_type(schema, column));
+        match self {
+            Kind::Insert(rows) => rows.iter().all(|row| {
+                row.iter()
+                    .zip(0..)
+                    .all(|(cell, column)| allow(cell, column))
+            }),
+            Kind::Update { key, values } => {
+                let mut values = values.iter();
+                key.has(declared) && values.all(|(column, value)| allow(value, *column))
+            }
+            Kind::Delete { key } => key.has(declared),
+        }
+    }
+
     /// The numbers of the parameters.
     fn parameters(&self) -> Vec<usize> {
         match self {

@@ -98,7 +98,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 /// A name that differs from every column of `schema` and from the `used` names before it.
-fn free(schema: &DFSchema, used: usize) -> Column {
+pub(super) fn free(schema: &DFSchema, used: usize) -> Column {
     let mut names = (used..).map(|number| format!("tierra_computed_{number}"));
     let is_free = |name: &String| !schema.has_column_with_unqualified_name(name);
     Column::new_unqualified(names.find(is_free).unwrap_or_default())

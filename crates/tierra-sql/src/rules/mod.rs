@@ -2,16 +2,17 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! group keys, computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion
+//! action, drawn, group keys, computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion
 //!     --> microseconds, arithmetic, doubles --> subqueries --> lists --> DataFusion's optimiser --> casts
 //! ```
-//! The first seven read a plan as written, before casts are added. The next three need resolved types and must see sums of
+//! The first nine read a plan as written, before casts are added. The next three need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
 //! optimiser are skipped ([`held_conditions`], [`distinct_sums`], [`grouping_sets`], [`known_aggregates`], [`fallible_rule`],
 //! [`window_orders`]), or corrected afterwards ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`]).
 
+mod action;
 mod arithmetic;
 mod assign_to;
 mod assigned;
@@ -22,6 +23,7 @@ mod computed;
 mod csv_source;
 mod distinct_sums;
 mod doubles;
+mod drawn;
 mod fallible_rule;
 mod group_keys;
 mod grouping_sets;
@@ -51,6 +53,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::time::{Microseconds, Seconds};
 
+pub(crate) use action::{ACTION, action};
 pub(crate) use assign_to::assign_to;
 pub(crate) use assignment::{argument, shown};
 pub(crate) use doubles::{CANONICAL, is_double, one_zero};
@@ -122,6 +125,8 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
+        Arc::new(action::ActionOnce),
+        Arc::new(drawn::DrawnOnce),
         Arc::new(group_keys::GroupKeys),
         Arc::new(computed::ComputedBelow),
         Arc::new(outer_values::OuterValues),

@@ -67,7 +67,7 @@ impl Session {
                 statement,
             } => {
                 let change = ChangeStatement::of(statement, &self.database)?;
-                let write = WritePlan::of(&identifier(name), statement, &self.database);
+                let write = WritePlan::of(&identifier(name), data_types, statement, &self.database);
                 if change.is_none() && write.is_none() {
                     return Ok(None);
                 }
@@ -124,12 +124,6 @@ impl Session {
             }
             planned => planned?,
         };
-        if change.effect == Effect::Merge
-            && let LogicalPlan::Projection(projection) = &plan
-            && projection.expr.iter().any(|expr| expr.is_volatile())
-        {
-            return Err(ChangeError::Volatile.into());
-        }
         self.change(state, plan, &change).await
     }
 
@@ -183,7 +177,7 @@ impl Session {
         let rows = match self.transactions.is_open() {
             true => {
                 let _turn = self.transactions.turn().await;
-                let snapshot = self.snapshot_of(write.plan().table());
+                let snapshot = self.snapshot_of(write.plan().table())?;
                 let (change, rows) = self.change_of(&write, snapshot).await?;
                 self.add_to_transaction(change, None).await?;
                 rows
@@ -267,15 +261,19 @@ impl Session {
             let made = self.make(&state, &plan, change, &view).await?;
             let account = Some(made.memory);
             self.add_to_transaction(made.change, account).await?;
+            if change.upsert.is_some() {
+                self.transactions.note_upsert(&change.table)?;
+            }
             return Ok(made.outcome);
         }
         let mut tries = 1;
         loop {
             let view = Arc::new(View::new(&self.database));
             let made = self.make(&state, &plan, change, &view).await?;
+            let snapshot = made.change.snapshot.clone();
             match self.commit(made.change).await {
                 Ok(()) => return Ok(made.outcome),
-                Err(error) if tries < TRIES_MOST && may_pass(&error, change) => {
+                Err(error) if tries < TRIES_MOST && may_pass(&error, change, &snapshot) => {
                     tries += 1;
                     tokio::task::yield_now().await;
                 }
@@ -294,7 +292,7 @@ impl Session {
     ) -> Result<Made, SqlError> {
         let mut state = state.clone();
         state.config_mut().set_extension(Arc::clone(view));
-        let snapshot = view.of(&change.table);
+        let snapshot = view.of(&change.table)?;
         let _writing = Writing::begin();
         let changed = match (change.effect, &change.upsert) {
             (Effect::Insert, None) => self.inserted(state, plan.clone()).await?,
@@ -477,13 +475,14 @@ struct Made {
     outcome: Outcome,
 }
 
-/// Whether a statement that failed so at its commit may succeed when it is run again.
-fn may_pass(error: &SqlError, change: &Change) -> bool {
+/// Whether a statement that read `snapshot` and failed so at its commit may succeed when it is run again.
+fn may_pass(error: &SqlError, change: &Change, snapshot: &Snapshot) -> bool {
     match error {
         SqlError::Change(ChangeError::Conflict { .. }) => true,
         // Another session may have inserted the key after the statement looked for it.
         SqlError::Engine(source) if change.upsert.is_some() => {
             matches!(source.downcast_ref(), Some(CommitError::DuplicateKey(_)))
+                && !snapshot.is_current()
         }
         _ => false,
     }
@@ -497,4 +496,52 @@ fn has_parameter(query: &ast::Statement) -> bool {
         _ => std::ops::ControlFlow::Continue(()),
     });
     found.is_break()
+}
+
+#[cfg(test)]
+mod tests {
+    use tierra_engine::{Database, DatabaseOptions, DuplicateKeyError};
+
+    use super::*;
+    use crate::SessionOptions;
+
+    /// An upsert fails at its commit for a key that was there, or for one that another session inserted meanwhile.
+    #[tokio::test]
+    async fn an_upsert_is_run_again_only_if_there_is_something_new() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = DatabaseOptions::default();
+        let database = Database::create(&dir.path().join("db"), &options).unwrap();
+        let session = Session::new(Arc::clone(&database), &SessionOptions::default()).unwrap();
+        session
+            .execute("CREATE TABLE t (k INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
+            .await
+            .unwrap();
+        let upsert = "INSERT INTO t VALUES (1) ON CONFLICT (k) DO UPDATE SET k = 2";
+        let error = session.sql(upsert).await.unwrap_err();
+        let SqlError::Engine(source) = &error else {
+            panic!("{error}");
+        };
+        assert!(source.downcast_ref::<CommitError>().is_some(), "{error}");
+
+        let parsed = crate::statement::split(upsert).unwrap().remove(0);
+        let Statement::Statement(statement) = parsed.parse().unwrap() else {
+            panic!("{upsert}");
+        };
+        let change = ChangeStatement::of(&statement, &database).unwrap();
+        let change = change.unwrap().change;
+        let snapshot = change.table.snapshot();
+        assert!(!may_pass(&error, &change, &snapshot));
+        session.sql("INSERT INTO t VALUES (3)").await.unwrap();
+        assert!(may_pass(&error, &change, &snapshot));
+        assert!(!may_pass(&error, &change, &change.table.snapshot()));
+        let plain = Change {
+            upsert: None,
+            ..change
+        };
+        let taken = SqlError::engine(CommitError::DuplicateKey(DuplicateKeyError {
+            table: "t".to_owned(),
+            key: "(k = 2)".to_owned(),
+        }));
+        assert!(!may_pass(&taken, &plain, &snapshot));
+    }
 }

@@ -100,9 +100,9 @@ impl Session {
         if transaction.has_failed() {
             return Ok(done("ROLLBACK"));
         }
-        let changes = transaction.into_changes();
+        let (changes, upserted) = transaction.into_changes();
         let committed = self.committed(changes).await?;
-        committed.map_err(|error| SqlError::of_commit(error, "transaction"))?;
+        committed.map_err(|error| commit_error(error, &upserted))?;
         Ok(done("COMMIT"))
     }
 
@@ -142,10 +142,10 @@ impl Session {
     }
 
     /// The snapshot of `table` that a statement reads now.
-    pub(super) fn snapshot_of(&self, table: &Arc<Table>) -> Snapshot {
+    pub(super) fn snapshot_of(&self, table: &Arc<Table>) -> Result<Snapshot, SqlError> {
         match self.transactions.view() {
-            Some(view) => view.of(table),
-            None => table.snapshot(),
+            Some(view) => Ok(view.of(table)?),
+            None => Ok(table.snapshot()),
         }
     }
 
@@ -159,6 +159,22 @@ impl Session {
             .into()),
             false => Ok(()),
         }
+    }
+}
+
+/// The error of a transaction's commit. Each statement has compared its keys with those that it saw, so a key that is taken at the
+/// commit is another session's. ON CONFLICT, of the tables `upserted`, would have heeded it: run again, the transaction does.
+fn commit_error(error: CommitError, upserted: &[Arc<Table>]) -> SqlError {
+    match error {
+        CommitError::DuplicateKey(taken)
+            if upserted
+                .iter()
+                .any(|table| table.spec().name == taken.table) =>
+        {
+            let (table, what) = (taken.table, "transaction");
+            ChangeError::Conflict { table, what }.into()
+        }
+        error => SqlError::of_commit(error, "transaction"),
     }
 }
 

@@ -20,6 +20,7 @@ mod fixed;
 mod missing;
 #[cfg(test)]
 mod panics;
+mod planned_tables;
 mod prepare;
 mod prepared;
 mod rights;

@@ -393,12 +393,13 @@ impl Session {
     pub(super) fn prepare_point(
         &self,
         name: String,
+        declared: &[ast::DataType],
         statement: &ast::Statement,
     ) -> Result<bool, SqlError> {
         if self.prepared.get(&name).is_some() {
             return Err(PreparedError::Exists(name).into());
         }
-        let Some(plan) = PointPlan::of(&name, statement, &self.database) else {
+        let Some(plan) = PointPlan::of(&name, declared, statement, &self.database) else {
             return Ok(false);
         };
         self.count_planning();

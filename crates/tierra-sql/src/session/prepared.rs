@@ -7,16 +7,12 @@ use std::sync::Arc;
 
 use arrow::array::Datum;
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::source_as_provider;
-use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as Sql;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use futures::future::BoxFuture;
-use tierra_engine::Table;
 
 use super::Session;
 use super::prepare::{self, PreparedChange, PreparedPlan, Statements};
@@ -29,7 +25,6 @@ use crate::limits::apart;
 use crate::names::single_name;
 use crate::outcome::Outcome;
 use crate::statement::{self, Parsed};
-use crate::table::TierraTable;
 use crate::text::Statement;
 
 /// A statement that is ready to run, any number of times, in the session that prepared it.
@@ -50,8 +45,6 @@ enum Body {
 struct Stored {
     name: String,
     statements: Arc<Statements>,
-    /// The tables that its plan reads. A plan must not outlive them.
-    tables: Vec<Arc<Table>>,
 }
 
 impl Drop for Stored {
@@ -147,10 +140,9 @@ impl Session {
     ) -> Result<Prepared, SqlError> {
         let name = self.prepared.free_name();
         self.run(&parsed.prepare_as(&name)).await?;
-        let mut stored = Stored {
+        let stored = Stored {
             name,
             statements: Arc::clone(&self.prepared),
-            tables: Vec::new(),
         };
         let gone = || PreparedError::NotThere(stored.name.clone());
         let prepared = self.prepared.get(&stored.name).ok_or_else(gone)?;
@@ -161,13 +153,10 @@ impl Session {
                 (plan.parameter_types(), Some(Arc::clone(plan.schema())))
             }
             prepare::Prepared::Change(change) => {
-                stored.tables = tables_of(change.plan.plan())?;
-                stored.tables.push(Arc::clone(&change.change.table));
                 let schema = self.schema_of_returning(&change).await?;
                 (types_of(&change.plan), schema)
             }
             prepare::Prepared::Plan(plan) => {
-                stored.tables = tables_of(plan.plan())?;
                 let state = self.context.state();
                 let parameters = types_of(&plan);
                 let schema = apart(async move { schema_of_plan(&plan, &state) });
@@ -291,22 +280,11 @@ impl Prepared {
 }
 
 impl Stored {
-    /// Fails if the statement is another session's, or if its tables are no longer those that it was planned for.
+    /// Fails if the statement is another session's.
     fn check(&self, session: &Session) -> Result<(), SqlError> {
-        if !Arc::ptr_eq(&self.statements, &session.prepared) {
-            return Err(PreparedError::OtherSession.into());
-        }
-        let is_there = |table: &Arc<Table>| {
-            let current = session.database.table(&table.spec().name);
-            current.is_some_and(|current| Arc::ptr_eq(&current, table))
-        };
-        match self.tables.iter().find(|table| !is_there(table)) {
-            None => Ok(()),
-            Some(table) => Err(PreparedError::TableGone {
-                name: self.name.clone(),
-                table: table.spec().name.clone(),
-            }
-            .into()),
+        match Arc::ptr_eq(&self.statements, &session.prepared) {
+            true => Ok(()),
+            false => Err(PreparedError::OtherSession.into()),
         }
     }
 }
@@ -319,21 +297,6 @@ fn types_of(plan: &PreparedPlan) -> Vec<DataType> {
         None => DataType::Null,
     });
     parameters.collect()
-}
-
-/// The database's tables that `plan` reads.
-fn tables_of(plan: &LogicalPlan) -> Result<Vec<Arc<Table>>, DataFusionError> {
-    let mut tables = Vec::new();
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            let provider = source_as_provider(&scan.source)?;
-            if let Some(table) = provider.downcast_ref::<TierraTable>() {
-                tables.push(Arc::clone(table.table()));
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(tables)
 }
 
 /// The schema of the rows of `plan`; `None` if it writes. The types of its columns may depend on those of its parameters, and

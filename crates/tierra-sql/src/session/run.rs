@@ -21,7 +21,7 @@ use futures::StreamExt;
 
 use super::prepare::{Prepared, PreparedPlan, WrittenParameters, written_parameters};
 use super::uses::Given;
-use super::{Session, fixed, missing, unsupported};
+use super::{Session, fixed, missing, planned_tables, unsupported};
 use crate::activity::{Commit, TEXT_MOST, Tracked, cancellable};
 use crate::backup_statement::BackupStatement;
 use crate::error::{DefinitionError, PreparedError, SqlError};
@@ -182,9 +182,11 @@ impl Session {
                 Ok(Some(Outcome::Rows(Rows::of_batch(describe(&table)?))))
             }
             ast::Statement::Prepare {
-                name, statement, ..
+                name,
+                data_types,
+                statement,
             } => {
-                let prepared = self.prepare_point(identifier(name), statement)?;
+                let prepared = self.prepare_point(identifier(name), data_types, statement)?;
                 Ok(prepared.then(|| done("PREPARE")))
             }
             ast::Statement::Execute {
@@ -354,20 +356,22 @@ impl Session {
         given: Given,
         lists: &[Arc<List>],
     ) -> Result<LogicalPlan, SqlError> {
-        let plan = match self.prepared.get(&execute.name).map(Prepared::planned) {
-            Some(Prepared::Plan(plan)) => plan,
-            Some(Prepared::Change(prepared)) => {
-                let (state, lists) = (self.state(), lists.to_vec());
-                return apart(async move { prepared.plan.bind(execute, given, &lists, &state) })
-                    .await?;
-            }
-            Some(Prepared::Point(_) | Prepared::Write(_, _)) => {
-                return Err(PreparedError::Point(execute.name).into());
-            }
-            None => return Err(PreparedError::NotThere(execute.name).into()),
+        let Some(prepared) = self.prepared.get(&execute.name).map(Prepared::planned) else {
+            return Err(PreparedError::NotThere(execute.name).into());
         };
         let (state, lists) = (self.state(), lists.to_vec());
-        apart(async move { plan.bind(execute, given, &lists, &state) }).await?
+        let database = Arc::clone(&self.database);
+        apart(async move {
+            planned_tables::check(&execute.name, &prepared, &database)?;
+            match prepared {
+                Prepared::Plan(plan) => plan.bind(execute, given, &lists, &state),
+                Prepared::Change(change) => change.plan.bind(execute, given, &lists, &state),
+                Prepared::Point(_) | Prepared::Write(_, _) => {
+                    Err(PreparedError::Point(execute.name).into())
+                }
+            }
+        })
+        .await?
     }
 
     /// Runs statements that change only the session.

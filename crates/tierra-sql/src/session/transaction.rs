@@ -38,8 +38,10 @@ pub(super) struct Transaction {
     view: Arc<View>,
     pending: Vec<Pending>,
     savepoints: Vec<Savepoint>,
-    /// The accounts of all rows in `pending`.
+    /// The accounts of all rows in `pending`, in the order of the statements.
     accounts: Vec<Collected>,
+    /// The tables of its ON CONFLICTs, in the order of the first statements.
+    upserted: Vec<Arc<Table>>,
     is_read_only: bool,
     /// Set by a statement that fails, be it while its rows are read.
     has_failed: Arc<AtomicBool>,
@@ -49,6 +51,10 @@ struct Savepoint {
     name: String,
     view: Arc<View>,
     pending: Vec<Pending>,
+    /// How many accounts there were.
+    accounts: usize,
+    /// How many tables of ON CONFLICTs there were.
+    upserted: usize,
 }
 
 impl Transactions {
@@ -173,6 +179,8 @@ impl Transactions {
                 name,
                 view: Arc::clone(&transaction.view),
                 pending: transaction.pending.clone(),
+                accounts: transaction.accounts.len(),
+                upserted: transaction.upserted.len(),
             });
             Ok(())
         })
@@ -186,6 +194,8 @@ impl Transactions {
             let point = &transaction.savepoints[place];
             transaction.view = Arc::clone(&point.view);
             transaction.pending = point.pending.clone();
+            transaction.accounts.truncate(point.accounts);
+            transaction.upserted.truncate(point.upserted);
             // Rows that were asked for before no longer matter.
             transaction.has_failed = Arc::default();
             Ok(())
@@ -206,9 +216,10 @@ impl Transactions {
         self.with(|transaction| {
             let mut known = transaction.pending.iter();
             let known = known.find(|pending| is_of(pending.snapshot(), table));
-            Ok(known
-                .cloned()
-                .unwrap_or_else(|| Pending::new(transaction.view.of(table))))
+            Ok(match known {
+                Some(known) => known.clone(),
+                None => Pending::new(transaction.view.of(table)?),
+            })
         })
     }
 
@@ -228,6 +239,17 @@ impl Transactions {
             Ok(())
         })
     }
+
+    /// Notes that an INSERT .. ON CONFLICT has looked for keys of `table`.
+    pub(super) fn note_upsert(&self, table: &Arc<Table>) -> Result<(), ChangeError> {
+        self.with(|transaction| {
+            let upserted = &mut transaction.upserted;
+            if !upserted.iter().any(|known| Arc::ptr_eq(known, table)) {
+                upserted.push(Arc::clone(table));
+            }
+            Ok(())
+        })
+    }
 }
 
 fn is_of(snapshot: &Snapshot, table: &Arc<Table>) -> bool {
@@ -237,10 +259,11 @@ fn is_of(snapshot: &Snapshot, table: &Arc<Table>) -> bool {
 impl Transaction {
     fn new(database: &Arc<Database>, is_read_only: bool) -> Self {
         Self {
-            view: Arc::new(View::new(database)),
+            view: Arc::new(View::of_transaction(database)),
             pending: Vec::new(),
             savepoints: Vec::new(),
             accounts: Vec::new(),
+            upserted: Vec::new(),
             is_read_only,
             has_failed: Arc::default(),
         }
@@ -250,11 +273,12 @@ impl Transaction {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// The changes to commit.
-    pub(super) fn into_changes(self) -> Vec<Change> {
+    /// The changes to commit, and the tables of its ON CONFLICTs.
+    pub(super) fn into_changes(self) -> (Vec<Change>, Vec<Arc<Table>>) {
         let pending = self.pending.into_iter();
         let pending = pending.filter(|pending| !pending.is_empty());
-        pending.map(Pending::into_change).collect()
+        let changes = pending.map(Pending::into_change);
+        (changes.collect(), self.upserted)
     }
 
     fn place_of(&self, name: &str) -> Result<usize, ChangeError> {

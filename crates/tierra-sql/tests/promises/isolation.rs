@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::util::display::array_value_to_string;
 use tierra_engine::{Database, DatabaseOptions};
-use tierra_sql::{ChangeError, Session, SessionOptions, SqlError};
+use tierra_sql::{ChangeError, ErrorKind, Session, SessionOptions, SqlError};
 
 /// Sessions of one database with `test`: rows (1, 10) and (2, 20).
 struct Sessions {
@@ -398,4 +398,90 @@ async fn g2_two_edges_a_reader_may_see_the_skew() {
     db.run(1, "UPDATE test SET value = 0 WHERE id = 1").await;
     db.run(1, "COMMIT").await;
     assert_eq!(db.all(3).await, "1 0, 2 25");
+}
+
+/// A table that another session creates is not of the moment as of which a transaction reads, and has no rows of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_created_after_the_snapshot_is_not_read() {
+    let later = "CREATE TABLE later (n INTEGER PRIMARY KEY); INSERT INTO later VALUES (1)";
+    for statement in [
+        "SELECT n FROM later",
+        "SELECT (SELECT n FROM later) FROM test",
+        "SELECT n FROM later WHERE n = 1",
+        "INSERT INTO later VALUES (2)",
+        "UPDATE later SET n = 2",
+        "EXECUTE point(1)",
+        "EXECUTE write(1)",
+    ] {
+        let db = Sessions::new(2).await;
+        // Not yet read: the moment is that of the first statement.
+        db.run(1, "BEGIN").await;
+        db.run(2, later).await;
+        assert_eq!(db.find(1, "SELECT n FROM later").await, "1");
+        db.run(1, "ROLLBACK").await;
+        db.run(2, "DROP TABLE later").await;
+
+        db.run(1, "BEGIN; SAVEPOINT a").await;
+        assert_eq!(db.all(1).await, "1 10, 2 20");
+        db.run(2, later).await;
+        db.run(
+            1,
+            "PREPARE point AS SELECT n FROM later WHERE n = $1;
+             PREPARE write AS DELETE FROM later WHERE n = $1",
+        )
+        .await;
+        let outcome = match db.sessions[0].sql(statement).await {
+            Ok(mut outcome) => match &mut outcome {
+                tierra_sql::Outcome::Rows(rows) => rows.collect().await.map(drop),
+                tierra_sql::Outcome::Done(_) => Ok(()),
+            },
+            Err(error) => Err(error),
+        };
+        let error = outcome.expect_err(statement);
+        let SqlError::Change(change) = &error else {
+            panic!("{statement}: {error}");
+        };
+        assert!(matches!(change, ChangeError::Newer { .. }), "{error}");
+        assert_eq!(change.sqlstate(), "40001");
+        db.run(1, "ROLLBACK TO a").await;
+        assert_eq!(db.all(1).await, "1 10, 2 20");
+        db.run(1, "COMMIT").await;
+        assert_eq!(db.find(1, "SELECT n FROM later").await, "1");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upsert_whose_key_another_session_inserted_can_be_run_again() {
+    let upsert =
+        "INSERT INTO test VALUES (3, 1) ON CONFLICT (id) DO UPDATE SET value = test.value + 1";
+    let db = Sessions::new(2).await;
+    db.begin().await;
+    db.run(1, upsert).await;
+    db.run(2, upsert).await;
+    db.run(1, "COMMIT").await;
+    db.loses(2).await;
+    db.run(2, upsert).await;
+    assert_eq!(db.all(1).await, "1 10, 2 20, 3 2");
+
+    // What was undone no longer counts: the key is an INSERT's.
+    db.begin().await;
+    db.run(1, "INSERT INTO test VALUES (4, 1)").await;
+    db.run(2, "SAVEPOINT a").await;
+    db.run(2, &upsert.replace('3', "5")).await;
+    db.run(2, "ROLLBACK TO a; INSERT INTO test VALUES (4, 2)")
+        .await;
+    db.run(1, "COMMIT").await;
+    let error = db.sessions[1].sql("COMMIT").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_to_a_table_that_another_session_dropped_can_be_run_again() {
+    let db = Sessions::new(2).await;
+    db.run(1, "BEGIN; UPDATE test SET value = 11 WHERE id = 1")
+        .await;
+    db.run(2, "DROP TABLE test").await;
+    let error = db.sessions[0].sql("COMMIT").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains("dropped"), "{error}");
 }

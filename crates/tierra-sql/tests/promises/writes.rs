@@ -6,7 +6,7 @@ use std::time::Duration;
 use arrow::array::{Int32Array, Int64Array, StringArray};
 use arrow::util::display::array_value_to_string;
 use tierra_engine::{Database, DatabaseOptions};
-use tierra_sql::{Outcome, Session, SessionOptions};
+use tierra_sql::{ErrorKind, Outcome, Session, SessionOptions};
 
 fn database(dir: &tempfile::TempDir) -> Arc<Database> {
     Database::create(&dir.path().join("db"), &DatabaseOptions::default()).unwrap()
@@ -200,4 +200,60 @@ async fn changes_survive_and_transactions_that_did_not_end_do_not() {
     assert_eq!(one(&session, "SELECT count(*) FROM t").await, "2");
     assert_eq!(one(&session, "SELECT sum(n) FROM t").await, "24");
     assert_eq!(one(&session, "SELECT n FROM t WHERE id = 2").await, "20");
+}
+
+/// Each round takes a quarter of the memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_savepoint_undoes_takes_no_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session(&database(&dir));
+    session
+        .execute(
+            "CREATE TABLE t (id BIGINT PRIMARY KEY, s VARCHAR);
+             INSERT INTO t SELECT value, 'a row of some length ' || CAST(value AS VARCHAR) FROM generate_series(1, 50000);
+             SET tierra.query_memory = '24M';
+             BEGIN; UPDATE t SET s = s || '!' WHERE id <= 10; SAVEPOINT a",
+        )
+        .await
+        .unwrap();
+    for round in 0..20 {
+        let update = session.sql("UPDATE t SET s = s || '?'").await;
+        update.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        session.sql("ROLLBACK TO a").await.unwrap();
+    }
+    session.sql("COMMIT").await.unwrap();
+    session.sql("RESET tierra.query_memory").await.unwrap();
+    let ended = "SELECT count(*) FILTER (WHERE s LIKE '%!') - 100 * count(*) FILTER (WHERE s LIKE '%?') FROM t";
+    assert_eq!(one(&session, ended).await, "10");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_null_where_none_may_be_is_one_kind_of_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session(&database(&dir));
+    session
+        .execute(
+            "CREATE TABLE t (id BIGINT PRIMARY KEY, n INTEGER NOT NULL);
+             CREATE TABLE u (id BIGINT, n INTEGER);
+             INSERT INTO t VALUES (1, 1); INSERT INTO u VALUES (2, NULL);
+             PREPARE ins AS INSERT INTO t VALUES ($1, $2)",
+        )
+        .await
+        .unwrap();
+    for statement in [
+        "INSERT INTO t VALUES (2, NULL)",
+        "INSERT INTO t VALUES (2, nullif(1, 1))",
+        "INSERT INTO t SELECT * FROM u",
+        "INSERT INTO t (id) SELECT id FROM u",
+        "INSERT INTO t SELECT * FROM u ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO t SELECT id, NULL FROM u",
+        "EXECUTE ins(2, NULL)",
+        "UPDATE t SET n = NULL",
+        "MERGE INTO t USING u ON t.id = u.id WHEN NOT MATCHED THEN INSERT VALUES (u.id, u.n)",
+    ] {
+        let error = session.sql(statement).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Null, "{statement}: {error}");
+        assert!(error.to_string().contains("column 'n'"), "{error}");
+    }
+    assert_eq!(one(&session, "SELECT count(*) FROM t").await, "1");
 }

@@ -121,7 +121,7 @@ impl Scan {
             .map(|column| table.fields()[*column].clone())
             .collect();
         if let Output::RowsWithIds = output {
-            fields.push(row_id_field());
+            fields.push(row_id_field(&table));
         }
         let mut morsels = Vec::new();
         let mut first_morsels = Vec::with_capacity(snapshot.segments().len());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use tierra_column::{Filter, WantedTotals};
 use tierra_interleave::Scheduling;
 
@@ -96,7 +96,29 @@ impl std::ops::AddAssign for ScanCounters {
     }
 }
 
-/// The column of row ids that [`Snapshot::scan_with_row_ids`](crate::Snapshot::scan_with_row_ids) adds.
-pub fn row_id_field() -> FieldRef {
-    Arc::new(Field::new("row id", DataType::UInt64, false))
+/// The column of row ids that [`Snapshot::scan_with_row_ids`](crate::Snapshot::scan_with_row_ids) adds to those of a table with the
+/// schema `table`. It has a name that no column of the table has.
+pub fn row_id_field(table: &Schema) -> FieldRef {
+    let mut name = "row id".to_string();
+    while table.column_with_name(&name).is_some() {
+        name.push('\'');
+    }
+    Arc::new(Field::new(name, DataType::UInt64, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_column_of_row_ids_has_a_name_of_its_own() {
+        let table = |names: &[&str]| {
+            let fields = names.iter();
+            let fields = fields.map(|name| Field::new(*name, DataType::Int32, true));
+            Schema::new(fields.collect::<Vec<_>>())
+        };
+        assert_eq!(row_id_field(&table(&["k"])).name(), "row id");
+        let taken = table(&["row id'", "k", "row id"]);
+        assert_eq!(row_id_field(&taken).name(), "row id''");
+    }
 }
