@@ -11,7 +11,7 @@ use crate::connection::{Connection, Stop};
 use crate::error::Fault;
 use crate::facts::Fact;
 use crate::own::Own;
-use crate::rows::{put_row, unsendable};
+use crate::rows::put_row;
 use crate::settings::SERVER_VERSION;
 use crate::statement::{Formats, Tag};
 use crate::values::column::Column;
@@ -251,7 +251,7 @@ impl Connection {
         if describes {
             self.put_fields(&fields_of(&batch.schema()), formats)?;
         }
-        let columns = Column::all(batch).map_err(unsendable)?;
+        let columns = Column::all(batch)?;
         for row in 0..batch.num_rows() {
             put_row(&columns, row, formats, self.wire.output());
             self.send_if_full().await?;

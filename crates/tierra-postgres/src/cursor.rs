@@ -13,8 +13,8 @@ use crate::connection::{Connection, Stop};
 use crate::error::Fault;
 use crate::extended::check_room;
 use crate::own::Fetch;
-use crate::rows::{check_columns, unsendable};
-use crate::statement::{Cursor, Formats, Planned, Portal, State, Tag, Work};
+use crate::rows::check_columns;
+use crate::statement::{Cursor, Formats, Planned, Portal, State, Work};
 use crate::values::argument::Argument;
 use crate::values::column::Column;
 use crate::values::{Field, Format, oid};
@@ -34,7 +34,7 @@ impl Connection {
         let Some(batch) = batch else {
             return Ok(false);
         };
-        cursor.columns = Column::all(&batch).map_err(unsendable)?;
+        cursor.columns = Column::all(&batch)?;
         cursor.len = batch.num_rows();
         Ok(true)
     }

@@ -222,6 +222,7 @@ fn of_input(error: &InputError) -> ErrorKind {
 fn of_storage(error: &StorageError) -> ErrorKind {
     match error {
         StorageError::ReadOnly { .. } => ErrorKind::ReadOnly,
+        StorageError::Dropped { .. } => ErrorKind::NoTable,
         _ => ErrorKind::Storage,
     }
 }
