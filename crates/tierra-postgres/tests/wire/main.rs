@@ -1,6 +1,7 @@
 //! What clients of PostgreSQL may rely on, message by message.
 
 mod attacks;
+mod catalog;
 mod client;
 mod compared;
 mod copy;
