@@ -52,7 +52,7 @@ impl Connection {
         check_room(&name, &self.statements, "prepared statements")?;
         self.statements.remove(&name);
         self.check_texts(text.len())?;
-        let mut statements = tierra_sql::statements(text)?;
+        let mut statements = self.session.statements(text)?;
         let planned = match (statements.pop(), statements.len()) {
             (None, _) => Planned {
                 work: Work::Empty,

@@ -13,7 +13,7 @@ impl Connection {
     /// Runs the statements of a text, one after the other. Several that only read and change rows are one transaction, as in
     /// PostgreSQL.
     pub(crate) async fn query(&mut self, text: &str) -> Result<(), Stop> {
-        let statements = tierra_sql::statements(text)?;
+        let statements = self.session.statements(text)?;
         if statements.is_empty() {
             self.wire.output().empty_query();
             return Ok(());

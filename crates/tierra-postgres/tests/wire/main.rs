@@ -9,6 +9,8 @@ mod cursors;
 mod ends;
 mod files;
 mod login;
+mod memory;
+mod moments;
 mod prepared;
 mod rights;
 mod server;
