@@ -125,11 +125,6 @@ impl Statement {
         }
     }
 
-    /// Whether it reads or changes rows, rather than the session or what tables there are.
-    pub fn is_about_rows(&self) -> bool {
-        self.parsed.is_about_rows()
-    }
-
     /// The beginning of the statement.
     pub fn text(&self) -> String {
         self.parsed.beginning(crate::activity::TEXT_MOST)
@@ -165,7 +160,6 @@ mod tests {
         let query = copy.part(2..8);
         assert_eq!(query.text(), "SELECT 'a;'b' , \"N\" FROM T");
         assert_eq!(query.lexemes().len(), 6);
-        assert!(query.is_about_rows() && !copy.is_about_rows());
         assert_eq!(
             all[1].lexemes().last(),
             Some(&Lexeme::Number("1.5".to_owned()))
