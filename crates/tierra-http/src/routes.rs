@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
@@ -85,9 +86,15 @@ struct Since {
 
 async fn samples(
     State(shared): State<Arc<Shared>>,
-    Query(Since { since }): Query<Since>,
-) -> Json<Answer> {
-    Json(shared.samples.since(since))
+    since: Result<Query<Since>, QueryRejection>,
+) -> Result<Json<Answer>, Fault> {
+    let Query(Since { since }) = since.map_err(|error| wrong(&error.body_text()))?;
+    Ok(Json(shared.samples.since(since)))
+}
+
+/// What a request asks for is not of its type.
+fn wrong(message: &str) -> Fault {
+    Fault::new(StatusCode::BAD_REQUEST, message)
 }
 
 #[derive(Serialize)]
@@ -99,8 +106,9 @@ struct Cancelled {
 async fn cancel(
     State(shared): State<Arc<Shared>>,
     Extension(user): Extension<User>,
-    Path(id): Path<u64>,
+    id: Result<Path<u64>, PathRejection>,
 ) -> Result<Json<Cancelled>, Fault> {
+    let Path(id) = id.map_err(|error| wrong(&error.body_text()))?;
     let owner = shared.monitor.user_of(id);
     if user.reads_only && owner.as_ref().is_some_and(|owner| *owner != user.name) {
         let message = "a user who may only read may cancel what the same user runs";

@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use serde::Serialize;
-use tierra_sql::{Done, Outcome, Session, SessionOptions, Statement, TransactionState, statements};
+use tierra_sql::{Done, Outcome, Session, SessionOptions, Statement, TransactionState};
 use tokio::time::timeout;
 
 use crate::answer::{self, Format};
@@ -49,10 +49,6 @@ pub(crate) async fn post(
     let format = Format::wanted(headers.get_all(ACCEPT))?;
     let text = text(&headers, body).await?;
     let began = Instant::now();
-    let all = statements(&text)?;
-    let Some((last, before)) = all.split_last() else {
-        return Err(Fault::of_statement("42601", "there is no statement"));
-    };
     let options = SessionOptions {
         reads_only: user.reads_only,
         ..shared.session.clone()
@@ -61,6 +57,11 @@ pub(crate) async fn post(
     let client = headers.get(USER_AGENT).and_then(|name| name.to_str().ok());
     let client: String = client.unwrap_or("http").chars().take(CLIENT_MOST).collect();
     session.set_client(&user.name, &client);
+    let all = session.statements(&text)?;
+    drop(text);
+    let Some((last, before)) = all.split_last() else {
+        return Err(Fault::of_statement("42601", "there is no statement"));
+    };
     let numbered = |fault: Fault, number: usize| match all.len() {
         1 => fault,
         _ => fault.in_statement(number),

@@ -7,14 +7,13 @@ use arrow::datatypes::{Field as ArrowField, Schema};
 use tierra_sql::{Outcome, Statement, TransactionState};
 
 use crate::cancel::Asked;
+use crate::command::Tag;
 use crate::connection::{Connection, Stop};
 use crate::error::Fault;
 use crate::facts::Fact;
-use crate::own::Own;
-use crate::rows::{put_row, unsendable};
+use crate::own::{Modes, Own};
 use crate::settings::SERVER_VERSION;
-use crate::statement::{Formats, Tag};
-use crate::values::column::Column;
+use crate::statement::{Cursor, Formats};
 use crate::values::{Field, fields_of};
 
 /// The code of what SQL has and Tierra has not.
@@ -32,31 +31,43 @@ impl Connection {
         }
     }
 
-    /// Answers `own`, which is `statement`. `told` are the columns that the client knows of; with `None` it is told of them first.
-    pub(crate) async fn answer(
-        &mut self,
-        own: &Own,
-        statement: &Statement,
-        formats: &Formats,
-        told: Option<&[Field]>,
-    ) -> Result<(), Stop> {
+    /// Answers `own`, which is `statement`. If it has rows they are sent as text, behind their columns.
+    pub(crate) async fn answer(&mut self, own: &Own, statement: &Statement) -> Result<(), Stop> {
         if !own.ends_transaction() {
             self.check_transaction()?;
         }
         match own {
-            Own::Begin if self.session.transaction() == TransactionState::Open => {
-                self.warn("25001", "there is already a transaction in progress");
-                self.complete("BEGIN");
+            Own::Begin { reads_only } if self.session.transaction() == TransactionState::Open => {
+                if *reads_only && !self.session.is_read_only() {
+                    return Err(Fault::new(
+                        "25001",
+                        "READ ONLY must be said before the transaction's first statement",
+                    )
+                    .into());
+                }
+                if !std::mem::take(&mut self.of_text) {
+                    self.warn("25001", "there is already a transaction in progress");
+                }
+                let is_start = statement.begins(&["start"]);
+                self.complete(if is_start {
+                    "START TRANSACTION"
+                } else {
+                    "BEGIN"
+                });
             }
-            Own::End(command) if self.session.transaction() == TransactionState::None => {
-                self.warn("25P01", "there is no transaction in progress");
-                self.complete(command);
+            Own::Abort => {
+                let rollback = tierra_sql::statements("ROLLBACK")?.remove(0);
+                self.end_with("ROLLBACK", &rollback).await?;
             }
-            Own::Begin => {
+            Own::End(command) => self.end_with(command, statement).await?,
+            Own::Begin { .. } => {
                 let tag = self.run_control(statement).await?;
                 self.complete(&tag);
             }
-            Own::End(command) => self.end_with(command, statement).await?,
+            Own::SetTransaction(modes) => {
+                self.set_transaction(*modes)?;
+                self.complete("SET");
+            }
             Own::Set {
                 name,
                 values,
@@ -73,11 +84,10 @@ impl Connection {
             }
             Own::Show(_) | Own::Facts(_) | Own::Catalog(_) => {
                 if let Some(batch) = self.batch_of(own, true)? {
-                    let tag = match own {
-                        Own::Show(_) => Tag::Plain("SHOW"),
-                        _ => Tag::Select,
-                    };
-                    self.put_batch(&batch, formats, told.is_none(), tag).await?;
+                    let mut cursor = Cursor::of_batch(batch);
+                    self.put_fields(&cursor.fields, &Formats::TEXT)?;
+                    let sent = self.send_rows(&mut cursor, &Formats::TEXT, None).await?;
+                    self.complete(&own.tag().after(sent));
                 }
             }
             Own::Reset(name) => {
@@ -116,7 +126,10 @@ impl Connection {
                 self.declare(name, *is_held, Arc::new(planned), Vec::new())
                     .await?;
             }
-            Own::Fetch(fetch) => self.fetch(fetch, formats, told).await?,
+            Own::Fetch(fetch) => {
+                let passed = self.fetch(fetch, &Formats::TEXT, None).await?;
+                self.complete(&fetch.tag().after(passed));
+            }
             Own::Close(name) => self.close(name.as_deref())?,
             Own::CopyOut(copy) => self.copy_out(copy).await?,
             Own::CopyIn(copy) => self.copy_in(copy).await?,
@@ -125,8 +138,27 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends the transaction. If that fails it is rolled back, unless SQL here does not have such an end.
+    /// Answers the end of a transaction.
     async fn end_with(&mut self, command: &str, statement: &Statement) -> Result<(), Stop> {
+        let in_none = self.session.transaction() == TransactionState::None;
+        if self.of_text || in_none {
+            self.warn("25P01", "there is no transaction in progress");
+        }
+        let tag = match in_none {
+            true => command.to_owned(),
+            false => self.ended(command, statement).await?,
+        };
+        self.of_text = false;
+        self.complete(&tag);
+        Ok(())
+    }
+
+    /// Ends the transaction; returns the tag. If that fails it is rolled back, unless SQL here does not have such an end.
+    pub(crate) async fn ended(
+        &mut self,
+        command: &str,
+        statement: &Statement,
+    ) -> Result<String, Stop> {
         let is_commit = command == "COMMIT" && self.session.transaction() == TransactionState::Open;
         let kept = match is_commit {
             true => self.keep_held().await,
@@ -146,8 +178,29 @@ impl Connection {
             let is_committed = ended.as_deref().is_ok_and(|tag| tag == "COMMIT");
             self.end_of_transaction(is_committed);
         }
-        self.complete(&ended?);
-        Ok(())
+        ended
+    }
+
+    /// SET TRANSACTION: what the open transaction is already, is accepted.
+    fn set_transaction(&mut self, modes: Modes) -> Result<(), Fault> {
+        if self.session.transaction() == TransactionState::None {
+            self.warn(
+                "25P01",
+                "SET TRANSACTION can only be used in transaction blocks",
+            );
+            return Ok(());
+        }
+        match modes.reads_only {
+            Some(true) if !self.session.is_read_only() => Err(Fault::unsupported(
+                "READ ONLY for a transaction that has begun",
+            )
+            .with_hint("BEGIN READ ONLY")),
+            Some(false) if self.session.is_read_only() => Err(Fault::new(
+                "25001",
+                "cannot set transaction read-write mode inside a read-only transaction",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Begins or ends a transaction; returns the tag.
@@ -239,25 +292,6 @@ impl Connection {
             Asked::Denied => Err(Fault::new("42501", "permission denied to cancel query")
                 .with_hint("a user who may only read may cancel what the same user runs")),
         }
-    }
-
-    async fn put_batch(
-        &mut self,
-        batch: &RecordBatch,
-        formats: &Formats,
-        describes: bool,
-        tag: Tag,
-    ) -> Result<(), Stop> {
-        if describes {
-            self.put_fields(&fields_of(&batch.schema()), formats)?;
-        }
-        let columns = Column::all(batch).map_err(unsendable)?;
-        for row in 0..batch.num_rows() {
-            put_row(&columns, row, formats, self.wire.output());
-            self.send_if_full().await?;
-        }
-        self.complete(&tag.after(batch.num_rows() as u64));
-        Ok(())
     }
 }
 

@@ -77,6 +77,8 @@ pub(crate) struct Connection {
     pub(crate) shared: Arc<Shared>,
     /// While a text's last statement is not committed: its tag, which is told then.
     pub(crate) late_tag: Option<Option<String>>,
+    /// Whether the open transaction is that of a text of several statements, which nobody has begun.
+    pub(crate) of_text: bool,
 }
 
 /// Serves a client who has logged in, until one of the two ends it.
@@ -131,6 +133,7 @@ pub(crate) async fn serve(client: Client, shared: Arc<Shared>) {
         deadline: None,
         shared: Arc::clone(&shared),
         late_tag: None,
+        of_text: false,
     };
     let end = match connection.begin(&settings).await {
         Ok(()) => connection.talk().await,

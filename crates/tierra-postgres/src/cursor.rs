@@ -9,12 +9,13 @@ use arrow::array::{Datum, RecordBatch};
 use futures::StreamExt;
 use tierra_sql::{Outcome, TransactionState};
 
+use crate::command::Tag;
 use crate::connection::{Connection, Stop};
 use crate::error::Fault;
 use crate::extended::check_room;
 use crate::own::Fetch;
-use crate::rows::{check_columns, unsendable};
-use crate::statement::{Cursor, Formats, Planned, Portal, State, Tag, Work};
+use crate::rows::check_columns;
+use crate::statement::{Cursor, Formats, Planned, Portal, State, Work};
 use crate::values::argument::Argument;
 use crate::values::column::Column;
 use crate::values::{Field, Format, oid};
@@ -34,7 +35,7 @@ impl Connection {
         let Some(batch) = batch else {
             return Ok(false);
         };
-        cursor.columns = Column::all(&batch).map_err(unsendable)?;
+        cursor.columns = Column::all(&batch)?;
         cursor.len = batch.num_rows();
         Ok(true)
     }
@@ -62,7 +63,7 @@ impl Connection {
             None => Err(Self::no_cursor(name)),
             Some(portal) => Ok(match &portal.state {
                 State::Rows(cursor) => Some(cursor.fields.clone()),
-                State::Ready | State::Done => portal.planned.fields.clone(),
+                _ => portal.planned.fields.clone(),
             }),
         }
     }
@@ -110,13 +111,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers FETCH or MOVE for a client that was told of the columns `told`, or is told now.
+    /// Sends the rows of FETCH, or passes those of MOVE, for a client that was told of the columns `told`, or is told now. Returns how
+    /// many they are.
     pub(crate) async fn fetch(
         &mut self,
         fetch: &Fetch,
         formats: &Formats,
         told: Option<&[Field]>,
-    ) -> Result<(), Stop> {
+    ) -> Result<u64, Stop> {
         let name = &fetch.name;
         let found = self.portals.remove(name);
         let mut portal = found.ok_or_else(|| Self::no_cursor(name))?;
@@ -135,7 +137,7 @@ impl Connection {
                 };
                 self.send_rows(cursor, &formats, fetch.most).await?
             }
-            State::Ready | State::Done => {
+            State::Ready | State::Fetching(_) | State::Done => {
                 if let (None, false) = (told, fetch.moves) {
                     self.put_fields(
                         portal.planned.fields.as_deref().unwrap_or_default(),
@@ -146,9 +148,7 @@ impl Connection {
             }
         };
         self.portals.insert(name.clone(), portal);
-        let command = if fetch.moves { "MOVE" } else { "FETCH" };
-        self.complete(&Tag::Counted(command).after(passed));
-        Ok(())
+        Ok(passed)
     }
 
     /// Closes a cursor; `None` is all.
@@ -223,7 +223,7 @@ impl Connection {
         cursor.set_aside(false);
         let others = self.portals.values().map(|portal| match &portal.state {
             State::Rows(cursor) => cursor.ready_bytes(),
-            State::Ready | State::Done => 0,
+            _ => 0,
         });
         let mut bytes = others.sum::<usize>() + cursor.ready_bytes();
         while let Some(batch) = self.computed(cursor).await? {

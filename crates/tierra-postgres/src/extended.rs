@@ -7,10 +7,11 @@ use arrow::datatypes::DataType;
 use bytes::Bytes;
 use tierra_sql::Statement;
 
+use crate::command::{Tag, command, is_for_rows};
 use crate::connection::{Connection, Stop, UNNAMED};
 use crate::error::Fault;
-use crate::own::Own;
-use crate::statement::{Formats, Parameter, Planned, Portal, State, Tag, Work};
+use crate::own::{Fetch, Own};
+use crate::statement::{Formats, Parameter, Planned, Portal, State, Work};
 use crate::values::argument::Argument;
 use crate::values::{fields_of, oid, oid_of, type_of};
 use crate::wire::frame::{Bind, Message, Target};
@@ -52,18 +53,21 @@ impl Connection {
         check_room(&name, &self.statements, "prepared statements")?;
         self.statements.remove(&name);
         self.check_texts(text.len())?;
-        let mut statements = tierra_sql::statements(text)?;
+        let mut statements = self.session.statements(text)?;
         let planned = match (statements.pop(), statements.len()) {
             (None, _) => Planned {
                 work: Work::Empty,
                 parameters: Vec::new(),
                 fields: None,
                 tag: Tag::Select,
+                ends_transaction: false,
                 bytes: text.len(),
             },
             (Some(statement), 0) => {
                 self.start_clock();
+                let command = command(statement.lexemes());
                 Planned {
+                    ends_transaction: matches!(command, "commit" | "end" | "rollback" | "abort"),
                     bytes: text.len(),
                     ..self.plan(statement, types).await?
                 }
@@ -117,6 +121,7 @@ impl Connection {
                     parameters: parameters.collect(),
                     fields: None,
                     tag: Tag::Plain("DECLARE CURSOR"),
+                    ends_transaction: false,
                     bytes: 0,
                     work: Work::Declare {
                         name,
@@ -137,6 +142,10 @@ impl Connection {
     ) -> Result<Planned, Stop> {
         let query = query.part(0..query.lexemes().len());
         match Own::of(&query)? {
+            // What is planned as rows may still change some: EXECUTE, EXPLAIN ANALYZE.
+            None if !is_for_cursor(&query) => {
+                Err(Fault::syntax("a cursor is for SELECT, VALUES or SHOW").into())
+            }
             None => self.plan_sql(query, types).await,
             Some(own @ (Own::Show(_) | Own::Facts(_) | Own::Catalog(_))) => {
                 self.plan_own(own, query)
@@ -152,14 +161,15 @@ impl Connection {
         Ok(Planned {
             parameters: Vec::new(),
             fields: self.fields_of_own(&own)?,
-            tag: Tag::Select,
+            tag: own.tag(),
+            ends_transaction: own.ends_transaction(),
             bytes: 0,
             work: Work::Own(own, statement),
         })
     }
 
     async fn plan_sql(&mut self, statement: Statement, types: &[u32]) -> Result<Planned, Stop> {
-        let tag = Tag::of(&statement);
+        let tag = Tag::of(&statement, &self.session);
         let declared: Vec<Option<DataType>> = types.iter().map(|oid| type_of(*oid)).collect();
         let session = Arc::clone(&self.session);
         let prepared = self
@@ -177,6 +187,7 @@ impl Connection {
             parameters: parameters.collect(),
             fields: prepared.schema().map(|schema| fields_of(schema)),
             tag,
+            ends_transaction: false,
             bytes: 0,
             work: Work::Sql(prepared),
         })
@@ -184,6 +195,9 @@ impl Connection {
 
     fn bind(&mut self, bind: Bind) -> Result<(), Fault> {
         let planned = self.statement(&bind.statement)?;
+        if !planned.ends_transaction {
+            self.check_transaction()?;
+        }
         if bind.portal != UNNAMED && self.portals.contains_key(&bind.portal) {
             return Err(Fault::new(
                 "42P03",
@@ -273,13 +287,15 @@ impl Connection {
 
     async fn run_portal(&mut self, portal: &mut Portal, most: Option<u64>) -> Result<(), Stop> {
         let planned = Arc::clone(&portal.planned);
+        if !planned.ends_transaction {
+            self.check_transaction()?;
+        }
         match &planned.work {
             Work::Empty => self.wire.output().empty_query(),
-            Work::Own(own, statement) => {
+            Work::Own(Own::Fetch(fetch), _) => self.run_fetch(fetch, portal, most).await?,
+            Work::Own(own, statement) if planned.fields.is_none() => {
                 once(portal)?;
-                let told = planned.fields.as_deref().unwrap_or_default();
-                self.answer(own, statement, &portal.formats, Some(told))
-                    .await?;
+                self.answer(own, statement).await?;
             }
             Work::Declare {
                 name,
@@ -291,7 +307,7 @@ impl Connection {
                 self.declare(name, *is_held, Arc::clone(query), arguments)
                     .await?;
             }
-            Work::Sql(_) => {
+            Work::Own(..) | Work::Sql(_) => {
                 if let Some(tag) = self.open(portal).await? {
                     self.wire.output().complete(&tag);
                     return Ok(());
@@ -315,6 +331,44 @@ impl Connection {
         }
         Ok(())
     }
+
+    /// Runs FETCH or MOVE. A client that asks for fewer rows than FETCH does gets the next ones with the next Execute.
+    async fn run_fetch(
+        &mut self,
+        fetch: &Fetch,
+        portal: &mut Portal,
+        most: Option<u64>,
+    ) -> Result<(), Stop> {
+        let planned = Arc::clone(&portal.planned);
+        let told = planned.fields.as_deref().unwrap_or_default();
+        let sent = match std::mem::replace(&mut portal.state, State::Done) {
+            State::Ready => 0,
+            State::Fetching(sent) => sent,
+            State::Rows(_) | State::Done => return Err(done().into()),
+        };
+        let most = most.filter(|_| !fetch.moves);
+        let left = fetch.most.map(|rows| rows.saturating_sub(sent));
+        let part = Fetch {
+            name: fetch.name.clone(),
+            most: left.into_iter().chain(most).min(),
+            moves: fetch.moves,
+        };
+        let passed = self.fetch(&part, &portal.formats, Some(told)).await?;
+        if most == Some(passed) {
+            portal.state = State::Fetching(sent + passed);
+            self.wire.output().portal_suspended();
+        } else {
+            self.complete(&fetch.tag().after(sent + passed));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a statement that is the session's is one that a cursor may be for. One that changes rows is told so later.
+fn is_for_cursor(query: &Statement) -> bool {
+    let changes = ["insert", "update", "delete", "merge"];
+    let command = command(query.lexemes());
+    is_for_rows(query.lexemes()) || changes.contains(&command) || command == "show"
 }
 
 /// Fails if there are as many as there may be, besides the one without a name.

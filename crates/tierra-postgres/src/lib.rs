@@ -18,6 +18,7 @@
 mod answer;
 mod cancel;
 mod catalog;
+mod command;
 mod connection;
 mod copy;
 mod cursor;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tierra_sql::{Lexeme, Statement};
 
 use crate::catalog::Question;
+use crate::command::Tag;
 use crate::copy::{CopyIn, CopyOut};
 use crate::error::Fault;
 use crate::facts::{self, Fact};
@@ -14,10 +15,14 @@ use crate::words::Words;
 
 /// A statement that the server answers itself.
 pub(crate) enum Own {
-    /// BEGIN, which is only a warning within a transaction.
-    Begin,
+    /// BEGIN, which is only a warning within a transaction that was begun.
+    Begin {
+        reads_only: bool,
+    },
     /// COMMIT or ROLLBACK, which is only a warning outside a transaction.
     End(&'static str),
+    /// ABORT, which the session does not know.
+    Abort,
     Set {
         name: String,
         /// `None` is the default.
@@ -39,6 +44,7 @@ pub(crate) enum Own {
     Fetch(Fetch),
     /// `None` is all.
     Close(Option<String>),
+    SetTransaction(Modes),
     CopyIn(CopyIn),
     CopyOut(CopyOut),
     /// A statement that is true without doing anything; its tag.
@@ -47,6 +53,12 @@ pub(crate) enum Own {
     Facts(Vec<(String, Fact)>),
     /// A query of the system catalog.
     Catalog(Question),
+}
+
+/// What is said of a transaction, beside its isolation: that is the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Modes {
+    pub(crate) reads_only: Option<bool>,
 }
 
 /// FETCH or MOVE.
@@ -58,10 +70,47 @@ pub(crate) struct Fetch {
     pub(crate) moves: bool,
 }
 
+impl Fetch {
+    pub(crate) fn tag(&self) -> Tag {
+        Tag::Counted(if self.moves { "MOVE" } else { "FETCH" })
+    }
+}
+
 impl Own {
+    /// Whether the session parses it, too.
+    pub(crate) fn is_of_session(&self) -> bool {
+        matches!(self, Self::Begin { .. } | Self::End(_))
+    }
+
+    /// Whether it belongs to a transaction. The others are the same in any, and begin or end one themselves.
+    pub(crate) fn needs_transaction(&self) -> bool {
+        !matches!(
+            self,
+            Self::Begin { .. }
+                | Self::End(_)
+                | Self::Abort
+                | Self::Set {
+                    is_local: false,
+                    ..
+                }
+                | Self::Show(_)
+                | Self::Reset(_)
+                | Self::Accepted(_)
+        )
+    }
+
+    /// The tag of its rows.
+    pub(crate) fn tag(&self) -> Tag {
+        match self {
+            Self::Show(_) => Tag::Plain("SHOW"),
+            Self::Fetch(fetch) => fetch.tag(),
+            _ => Tag::Select,
+        }
+    }
+
     /// Whether it may run in a transaction that has failed.
     pub(crate) fn ends_transaction(&self) -> bool {
-        matches!(self, Self::End(_))
+        matches!(self, Self::End(_) | Self::Abort)
     }
 
     /// The statement, if it is one of these.
@@ -76,10 +125,17 @@ impl Own {
         };
         let mut words = Words::new(lexemes, 1);
         Ok(Some(match text.as_str() {
-            "begin" => Self::Begin,
-            "start" if words.next_is("transaction") => Self::Begin,
+            "begin" => {
+                let _ = words.next_is("work") || words.next_is("transaction");
+                begin(words)?
+            }
+            "start" if words.next_is("transaction") => begin(words)?,
             "commit" | "end" => Self::End("COMMIT"),
-            "abort" => Self::End("ROLLBACK"),
+            "abort" => {
+                let _ = words.next_is("work") || words.next_is("transaction");
+                words.end()?;
+                Self::Abort
+            }
             // ROLLBACK TO a savepoint is the session's.
             "rollback" if !lexemes.iter().any(|lexeme| lexeme.is("to")) => Self::End("ROLLBACK"),
             "set" => return set(words),
@@ -114,12 +170,18 @@ impl Own {
     }
 }
 
+fn begin(words: Words<'_>) -> Result<Own, Fault> {
+    let has_modes = words.peek().is_some();
+    Ok(Own::Begin {
+        reads_only: has_modes && modes(words)?.reads_only == Some(true),
+    })
+}
+
 fn set(mut words: Words<'_>) -> Result<Option<Own>, Fault> {
     let is_local = words.next_is("local");
     if !is_local && words.next_is("session") {
         if words.next_is("characteristics") {
-            // Of the transactions to come: they all have the same isolation.
-            return isolation(words, "SET").map(Some);
+            return characteristics(words).map(Some);
         }
         if words.next_is("authorization") {
             return match words.next_is("default") {
@@ -128,8 +190,11 @@ fn set(mut words: Words<'_>) -> Result<Option<Own>, Fault> {
             };
         }
     }
-    if words.next_is("transaction") {
-        return isolation(words, "SET").map(Some);
+    if !is_local && words.next_is("transaction") {
+        if words.next_is("snapshot") {
+            return Err(Fault::unsupported("SET TRANSACTION SNAPSHOT"));
+        }
+        return Ok(Some(Own::SetTransaction(modes(words)?)));
     }
     if words.next_is("role") {
         return match words.next_is("none") || words.next_is("default") {
@@ -183,22 +248,64 @@ fn set(mut words: Words<'_>) -> Result<Option<Own>, Fault> {
     }))
 }
 
-/// `ISOLATION LEVEL ..` and the like of SET TRANSACTION: what every transaction is anyway.
-fn isolation(words: Words<'_>, tag: &'static str) -> Result<Own, Fault> {
-    let rest = words.rest();
-    if rest.iter().any(|lexeme| lexeme.is("serializable")) {
-        return Err(Fault::unsupported("ISOLATION LEVEL SERIALIZABLE")
-            .with_hint("every transaction has its own snapshot: REPEATABLE READ"));
+/// `SET SESSION CHARACTERISTICS AS TRANSACTION ..`: of the transactions to come, which all have the same isolation.
+fn characteristics(mut words: Words<'_>) -> Result<Own, Fault> {
+    for word in ["as", "transaction"] {
+        if !words.next_is(word) {
+            words.next();
+            return Err(words.expected("AS TRANSACTION"));
+        }
     }
-    if rest
-        .windows(2)
-        .any(|two| two[0].is("read") && two[1].is("only"))
-    {
-        return Err(
-            Fault::unsupported("READ ONLY for transactions to come").with_hint("BEGIN READ ONLY")
-        );
+    match modes(words)?.reads_only {
+        Some(true) => {
+            Err(Fault::unsupported("READ ONLY for transactions to come")
+                .with_hint("BEGIN READ ONLY"))
+        }
+        _ => Ok(Own::Accepted("SET")),
     }
-    Ok(Own::Accepted(tag))
+}
+
+/// The modes of a transaction, up to the end. One that is weaker than what every transaction has is as good as that.
+fn modes(mut words: Words<'_>) -> Result<Modes, Fault> {
+    let mut reads_only = None;
+    loop {
+        if words.next_is("isolation") {
+            if !words.next_is("level") {
+                words.next();
+                return Err(words.expected("LEVEL"));
+            }
+            if words.next_is("serializable") {
+                return Err(Fault::unsupported("ISOLATION LEVEL SERIALIZABLE")
+                    .with_hint("every transaction has its own snapshot: REPEATABLE READ"));
+            }
+            let is_known = match words.next() {
+                Some(lexeme) if lexeme.is("repeatable") => words.next_is("read"),
+                Some(lexeme) if lexeme.is("read") => {
+                    words.next_is("committed") || words.next_is("uncommitted")
+                }
+                _ => false,
+            };
+            if !is_known {
+                return Err(words.expected("an isolation level"));
+            }
+        } else if words.next_is("read") {
+            reads_only = Some(words.next_is("only"));
+            if reads_only == Some(false) && !words.next_is("write") {
+                words.next();
+                return Err(words.expected("ONLY or WRITE"));
+            }
+        } else {
+            words.next_is("not");
+            // It is about SERIALIZABLE alone.
+            if !words.next_is("deferrable") {
+                words.next();
+                return Err(words.expected("a mode of a transaction"));
+            }
+        }
+        if !words.next_is_mark(",") && words.peek().is_none() {
+            return Ok(Modes { reads_only });
+        }
+    }
 }
 
 fn show(mut words: Words<'_>) -> Option<Own> {
@@ -372,7 +479,7 @@ mod tests {
             assert!(matches!(own(sql), Ok(None)), "{sql}");
         }
         for sql in [
-            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
             "SET ROLE NONE",
             "UNLISTEN *",
         ] {
@@ -386,13 +493,36 @@ mod tests {
             "CLOSE",
             "FETCH 1 FROM",
             "DECLARE a FOR SELECT 1",
+            "SET TRANSACTION",
+            "SET TRANSACTION FOO",
+            "SET TRANSACTION ISOLATION LEVEL",
+            "SET TRANSACTION ISOLATION LEVEL READ",
+            "SET TRANSACTION READ ONLY READ",
+            "SET TRANSACTION READ ONLY, ",
+            "SET SESSION CHARACTERISTICS AS READ ONLY",
         ] {
             assert_eq!(own(sql).err(), Some("42601"), "{sql}");
         }
-        assert_eq!(
-            own("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE").err(),
-            Some("0A000")
-        );
+        for sql in [
+            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+            "SET TRANSACTION SNAPSHOT '1'",
+            "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+        ] {
+            assert_eq!(own(sql).err(), Some("0A000"), "{sql}");
+        }
+        for (sql, reads_only) in [
+            ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", None),
+            ("SET TRANSACTION READ ONLY, NOT DEFERRABLE", Some(true)),
+            (
+                "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED READ WRITE",
+                Some(false),
+            ),
+        ] {
+            let Ok(Some(Own::SetTransaction(modes))) = own(sql) else {
+                panic!("{sql}")
+            };
+            assert_eq!(modes.reads_only, reads_only, "{sql}");
+        }
     }
 
     #[test]

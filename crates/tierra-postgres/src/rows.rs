@@ -1,7 +1,6 @@
 //! Rows on their way to the client.
 
 use bytes::{BufMut, BytesMut};
-use tierra_sql::SqlError;
 
 use crate::connection::{Connection, Stop};
 use crate::error::Fault;
@@ -77,8 +76,4 @@ pub(crate) fn put_row(columns: &[Column], row: usize, formats: &Formats, output:
             column.put(row, formats.at(place), body);
         }
     });
-}
-
-pub(crate) fn unsendable(error: arrow::error::ArrowError) -> Stop {
-    SqlError::Engine(Box::new(error)).into()
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
-use tierra_sql::{Done, Lexeme, Prepared, Rows, Statement};
+use tierra_sql::{Prepared, Rows, Statement};
 
+use crate::command::Tag;
 use crate::error::Fault;
 use crate::own::Own;
 use crate::values::argument::Argument;
@@ -21,6 +22,8 @@ pub(crate) struct Planned {
     pub(crate) fields: Option<Vec<Field>>,
     /// The first word of the tag of its rows.
     pub(crate) tag: Tag,
+    /// Whether it may run in a transaction that has failed.
+    pub(crate) ends_transaction: bool,
     /// Those of its text.
     pub(crate) bytes: usize,
 }
@@ -43,52 +46,6 @@ pub(crate) enum Work {
 pub(crate) struct Parameter {
     pub(crate) oid: u32,
     pub(crate) inferred: DataType,
-}
-
-/// What a statement is called when it is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tag {
-    Select,
-    Insert,
-    Counted(&'static str),
-    Plain(&'static str),
-}
-
-impl Tag {
-    /// The tag of a statement that gives rows.
-    pub(crate) fn of(statement: &Statement) -> Self {
-        let word = statement.lexemes().iter().find_map(Lexeme::name);
-        match word.unwrap_or_default() {
-            "insert" => Self::Insert,
-            "update" => Self::Counted("UPDATE"),
-            "delete" => Self::Counted("DELETE"),
-            "merge" => Self::Counted("MERGE"),
-            "explain" => Self::Plain("EXPLAIN"),
-            "show" => Self::Plain("SHOW"),
-            "describe" | "desc" => Self::Plain("DESCRIBE"),
-            _ => Self::Select,
-        }
-    }
-
-    /// The tag after so many rows.
-    pub(crate) fn after(self, rows: u64) -> String {
-        match self {
-            Self::Select => format!("SELECT {rows}"),
-            Self::Insert => format!("INSERT 0 {rows}"),
-            Self::Counted(command) => format!("{command} {rows}"),
-            Self::Plain(command) => command.to_owned(),
-        }
-    }
-
-    /// The tag of a statement that gives no rows.
-    pub(crate) fn of_done(done: &Done) -> String {
-        match (done.command, done.rows) {
-            ("INSERT", rows) => Self::Insert.after(rows.unwrap_or(0)),
-            ("TRUNCATE" | "TRUNCATE TABLE", _) => "TRUNCATE TABLE".to_owned(),
-            (command, Some(rows)) => Self::Counted(command).after(rows),
-            (command, None) => command.to_owned(),
-        }
-    }
 }
 
 /// The formats of columns or parameters: all alike, or one each.
@@ -148,6 +105,8 @@ pub(crate) struct Portal {
 pub(crate) enum State {
     Ready,
     Rows(Box<Cursor>),
+    /// FETCH, of which so many rows were sent.
+    Fetching(u64),
     Done,
 }
 
@@ -229,19 +188,5 @@ mod tests {
         assert_eq!((each.at(0), each.at(1)), (Format::Text, Format::Binary));
         assert_eq!(Formats::of(&[0, 1], 3).unwrap_err().code, "08P01");
         assert_eq!(Formats::of(&[2], 1).unwrap_err().code, "22023");
-    }
-
-    #[test]
-    fn tags_are_those_of_postgresql() {
-        let tag = |sql| Tag::of(&tierra_sql::statements(sql).unwrap()[0]).after(2);
-        for (sql, expected) in [
-            ("SELECT 1", "SELECT 2"),
-            ("(VALUES (1))", "SELECT 2"),
-            ("INSERT INTO t VALUES (1) RETURNING a", "INSERT 0 2"),
-            ("delete from t returning a", "DELETE 2"),
-            ("EXPLAIN SELECT 1", "EXPLAIN"),
-        ] {
-            assert_eq!(tag(sql), expected);
-        }
     }
 }

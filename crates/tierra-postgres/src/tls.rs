@@ -38,14 +38,6 @@ pub enum TlsError {
     /// The key is not the certificate's, or of no known kind.
     #[error("the certificate and the key cannot be used: {0}")]
     Pair(#[from] rustls::Error),
-    /// The certificate's signature is of no known kind.
-    #[error("{}: cannot bind logins to the certificate: {message}", file.display())]
-    Binding {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        message: String,
-    },
 }
 
 /// What makes a connection secret.
@@ -53,7 +45,7 @@ pub enum TlsError {
 pub struct Tls {
     config: Arc<ServerConfig>,
     pub(crate) acceptor: TlsAcceptor,
-    /// Logins that prove that no other stands between.
+    /// Logins that prove that no other stands between, if the certificate has a signature for that.
     pub(crate) scram: ScramServerAuth,
 }
 
@@ -96,12 +88,15 @@ impl Tls {
             .with_single_cert(chain, key_der)?;
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         let mut scram = ScramServerAuth::new();
-        scram
-            .configure_certificate(&certificate_pem)
-            .map_err(|error| TlsError::Binding {
-                file: certificate.to_path_buf(),
-                message: error.to_string(),
-            })?;
+        // A binding needs the hash that the signature is made of. Ed25519 names none.
+        if let Err(error) = scram.configure_certificate(&certificate_pem) {
+            tracing::warn!(
+                file = %certificate.display(),
+                %error,
+                "logins cannot be bound to the certificate: SCRAM-SHA-256-PLUS is not offered"
+            );
+            scram = ScramServerAuth::new();
+        }
         let config = Arc::new(config);
         Ok(Self {
             acceptor: TlsAcceptor::from(Arc::clone(&config)),

@@ -21,11 +21,6 @@ impl<'a> Words<'a> {
         self.at
     }
 
-    /// The tokens that are left.
-    pub(crate) fn rest(&self) -> &'a [Lexeme] {
-        self.lexemes.get(self.at..).unwrap_or_default()
-    }
-
     pub(crate) fn peek(&self) -> Option<&'a Lexeme> {
         self.lexemes.get(self.at)
     }

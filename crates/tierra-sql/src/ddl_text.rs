@@ -85,7 +85,7 @@ mod tests {
     /// The table that a text creates.
     fn parsed(text: &str) -> TableSpec {
         use datafusion::sql::parser::Statement;
-        let compact = split(text).unwrap()[0].parse_compact().unwrap();
+        let compact = split(text).unwrap()[0].parse_compact(|_| Ok(())).unwrap();
         let Statement::Statement(statement) = compact.statement else {
             panic!("{text}");
         };

@@ -8,13 +8,14 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::sql::parser::{CopyToSource, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{self, Expr, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer};
 
 use crate::dialect::{TierraDialect, may_nest_joins, renames_target};
 use crate::error::SqlError;
@@ -22,6 +23,7 @@ use crate::limits::{Depth, LimitError, balance, check_references};
 use crate::list::{
     InSet, List, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
 };
+use crate::names::identifier;
 use crate::placeholders;
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
@@ -169,6 +171,73 @@ impl Parsed {
         )
     }
 
+    /// How many tokens it has, without white space.
+    pub(crate) fn count(&self) -> usize {
+        count(&self.tokens)
+    }
+
+    /// The name in `PREPARE name AS ..`.
+    pub(crate) fn prepared_name(&self) -> Option<String> {
+        let tokens = self.tokens.iter().map(|token| &token.token);
+        let mut tokens = tokens.filter(|token| !is_space(token));
+        match (tokens.next(), tokens.next()) {
+            (Some(Token::Word(first)), Some(Token::Word(name)))
+                if first.keyword == Keyword::PREPARE =>
+            {
+                Some(identifier(&ast::Ident {
+                    value: name.value.clone(),
+                    quote_style: name.quote_style,
+                    span: Span::empty(),
+                }))
+            }
+            _ => None,
+        }
+    }
+
+    /// The statement for parameters of these types, if it has dates, timestamps or instants beside `+` or `-`: there each is written as
+    /// `CAST($1 AS type)`. The planner would take `$1 - INTERVAL '1 day'` for a difference of two intervals.
+    pub(crate) fn with_moments(&self, types: &[Option<DataType>]) -> Option<Self> {
+        if types
+            .iter()
+            .flatten()
+            .all(|ty| type_of_moment(ty).is_none())
+        {
+            return None;
+        }
+        let is_sum =
+            |place: &usize| matches!(self.tokens[*place].token, Token::Plus | Token::Minus);
+        let is_there = |place: &usize| !is_space(&self.tokens[*place].token);
+        let mut all = Vec::with_capacity(self.tokens.len());
+        let mut is_changed = false;
+        for (place, token) in self.tokens.iter().enumerate() {
+            let ty = match &token.token {
+                Token::Placeholder(name) => declared(name, types).and_then(type_of_moment),
+                _ => None,
+            };
+            let is_operand = || {
+                let before = (0..place).rev().find(is_there);
+                let behind = (place + 1..self.tokens.len()).find(is_there);
+                before.is_some_and(|at| is_sum(&at)) || behind.is_some_and(|at| is_sum(&at))
+            };
+            match ty {
+                Some(ty) if is_operand() => {
+                    is_changed = true;
+                    let cast = [
+                        Token::make_keyword("CAST"),
+                        Token::LParen,
+                        token.token.clone(),
+                    ];
+                    let words = std::iter::once("AS").chain(ty.iter().copied());
+                    let words = words.map(Token::make_keyword).chain([Token::RParen]);
+                    let cast = cast.into_iter().chain(words);
+                    all.extend(cast.map(|cast| TokenWithSpan::new(cast, token.span)));
+                }
+                _ => all.push(token.clone()),
+            }
+        }
+        is_changed.then_some(Self { tokens: all })
+    }
+
     /// Whether it has parameters.
     pub(crate) fn has_placeholders(&self) -> bool {
         let is_placeholder = |token: &TokenWithSpan| matches!(token.token, Token::Placeholder(_));
@@ -238,9 +307,13 @@ impl Parsed {
     }
 
     /// Parses the statement with its long lists replaced. PREPARE and EXECUTE are not settled: a stored plan reads them as
-    /// written.
-    pub(crate) fn parse_compact(&self) -> Result<Compact, SqlError> {
+    /// written. `account` is told how many tokens are parsed, before they are.
+    pub(crate) fn parse_compact(
+        &self,
+        account: impl Fn(usize) -> Result<(), SqlError>,
+    ) -> Result<Compact, SqlError> {
         let (tokens, lists) = take_long_lists(&self.tokens);
+        account(count(&tokens))?;
         let mut statement = parse(tokens)?;
         let replaced = match sql_of(&mut statement) {
             Some(ast::Statement::Execute { parameters, .. }) => {
@@ -254,6 +327,7 @@ impl Parsed {
             lists
         } else {
             // One list is in a place where it cannot be replaced.
+            account(self.count())?;
             statement = parse(self.tokens.clone())?;
             Vec::new()
         };
@@ -466,6 +540,29 @@ fn digits(expr: &Expr) -> Option<&str> {
     }
 }
 
+/// The type that is declared for the parameter of this name.
+fn declared<'a>(name: &str, types: &'a [Option<DataType>]) -> Option<&'a DataType> {
+    let number: usize = name.strip_prefix('$')?.parse().ok()?;
+    types.get(number.checked_sub(1)?)?.as_ref()
+}
+
+/// The words for a type of moments; `None` for any other type.
+fn type_of_moment(ty: &DataType) -> Option<&'static [&'static str]> {
+    match ty {
+        DataType::Date32 => Some(&["DATE"]),
+        DataType::Timestamp(_, None) => Some(&["TIMESTAMP"]),
+        DataType::Timestamp(_, Some(_)) => Some(&["TIMESTAMP", "WITH", "TIME", "ZONE"]),
+        _ => None,
+    }
+}
+
+fn count(tokens: &[TokenWithSpan]) -> usize {
+    tokens
+        .iter()
+        .filter(|token| !is_space(&token.token))
+        .count()
+}
+
 pub(crate) fn is_space(token: &Token) -> bool {
     matches!(token, Token::Whitespace(_))
 }
@@ -473,6 +570,7 @@ pub(crate) fn is_space(token: &Token) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::datatypes::TimeUnit;
 
     fn numbers(n: usize) -> String {
         (0..n).map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
@@ -491,7 +589,7 @@ mod tests {
             "select 1 where x not in ({}) and y in (1, 2)",
             numbers(1000)
         );
-        let compact = split(&sql).unwrap()[0].parse_compact().unwrap();
+        let compact = split(&sql).unwrap()[0].parse_compact(|_| Ok(())).unwrap();
         assert_eq!(
             compact.statement.to_string(),
             "SELECT 1 WHERE (NOT tierra_in_set_0(x)) AND y IN (1, 2)"
@@ -507,7 +605,7 @@ mod tests {
             format!("{}, 1 + 1", numbers(100)),
         ] {
             let sql = format!("select 1 where x in ({list})");
-            let compact = split(&sql).unwrap()[0].parse_compact().unwrap();
+            let compact = split(&sql).unwrap()[0].parse_compact(|_| Ok(())).unwrap();
             assert!(compact.sets.is_empty(), "{list}");
         }
     }
@@ -515,7 +613,7 @@ mod tests {
     #[test]
     fn arrays_are_compared_like_lists() {
         let settled = |sql: &str| {
-            let compact = split(sql).unwrap()[0].parse_compact().unwrap();
+            let compact = split(sql).unwrap()[0].parse_compact(|_| Ok(())).unwrap();
             (compact.statement.to_string(), compact.sets.len())
         };
         let long = numbers(100);
@@ -567,6 +665,26 @@ mod tests {
             let statement = split(sql).unwrap()[0].parse().unwrap().to_string();
             assert!(statement.contains("tierra_number("), "{statement}");
         }
+    }
+
+    #[test]
+    fn declared_moments_beside_signs_are_cast() {
+        let instant = DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()));
+        let types = [
+            Some(DataType::Date32),
+            None,
+            Some(instant),
+            Some(DataType::Int64),
+        ];
+        let written = |sql: &str| {
+            let typed = split(sql).unwrap()[0].with_moments(&types);
+            typed.map(|typed| typed.parse().unwrap().to_string())
+        };
+        assert_eq!(
+            written("select $1 - interval '1 day', $2 + 1, x - $3, $4 + 1, $1").unwrap(),
+            "SELECT CAST($1 AS DATE) - INTERVAL '1 day', $2 + 1, x - CAST($3 AS TIMESTAMP WITH TIME ZONE), $4 + 1, $1"
+        );
+        assert_eq!(written("select $1, x = $3, $4 - 1, $9 + 1"), None);
     }
 
     #[test]

@@ -3,15 +3,20 @@
 //! A server of another protocol has statements that SQL here does not have, such as COPY FROM STDIN. It splits a text as a session
 //! does, looks at the tokens of each statement, and runs those that are not its own.
 
+use std::sync::Arc;
+
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::error::SqlError;
+use crate::memory::TokenAccount;
 use crate::statement::{self, Parsed, is_space};
 
 /// One statement of a text.
 pub struct Statement {
     pub(crate) parsed: Parsed,
     lexemes: Vec<Lexeme>,
+    /// That of its text, unless that is short.
+    account: Option<Arc<TokenAccount>>,
 }
 
 /// A token of a statement, without blanks and comments.
@@ -71,22 +76,23 @@ impl Lexeme {
     }
 }
 
-/// The statements of a text.
+/// The statements of a text that nobody else wrote. [`Session::statements`](crate::Session::statements) accounts for its memory.
 ///
 /// # Errors
 /// If the text cannot be split: a quote that is not closed.
 pub fn statements(sql: &str) -> Result<Vec<Statement>, SqlError> {
     let all = statement::split(sql)?.into_iter();
-    Ok(all.map(Statement::new).collect())
+    Ok(all.map(|parsed| Statement::new(parsed, None)).collect())
 }
 
 impl Statement {
-    fn new(parsed: Parsed) -> Self {
+    pub(crate) fn new(parsed: Parsed, account: Option<Arc<TokenAccount>>) -> Self {
         let tokens = parsed.tokens().iter();
         let tokens = tokens.filter(|token| !is_space(&token.token));
         Self {
             lexemes: tokens.map(|token| Lexeme::of(&token.token)).collect(),
             parsed,
+            account,
         }
     }
 
@@ -115,12 +121,8 @@ impl Statement {
         Self {
             parsed: Parsed::of(kept.collect()),
             lexemes: self.lexemes[places].to_vec(),
+            account: self.account.clone(),
         }
-    }
-
-    /// Whether it reads or changes rows, rather than the session or what tables there are.
-    pub fn is_about_rows(&self) -> bool {
-        self.parsed.is_about_rows()
     }
 
     /// The beginning of the statement.
@@ -158,7 +160,6 @@ mod tests {
         let query = copy.part(2..8);
         assert_eq!(query.text(), "SELECT 'a;'b' , \"N\" FROM T");
         assert_eq!(query.lexemes().len(), 6);
-        assert!(query.is_about_rows() && !copy.is_about_rows());
         assert_eq!(
             all[1].lexemes().last(),
             Some(&Lexeme::Number("1.5".to_owned()))

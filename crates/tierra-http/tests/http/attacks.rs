@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::client::{Answer, Client};
 use crate::server::{MEMORY, TestServer, open_to_all, resident_bytes};
 use tierra_http::Options;
+use tierra_sql::SessionOptions;
 
 const DROP: &str = "DROP TABLE t";
 
@@ -219,6 +220,34 @@ fn bodies_are_limited() {
     drop(client);
     assert!(!sender.join().unwrap(), "all 64 MiB were taken");
     assert_eq!(server.connect().rows("SELECT 1 AS x"), json!([{"x": 1}]));
+}
+
+/// The plan of a text is many times as large as the text.
+#[test]
+fn texts_are_planned_within_the_memory_of_queries() {
+    let _memory = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+    let session = SessionOptions {
+        query_memory_bytes: Some(64 << 20),
+        ..SessionOptions::default()
+    };
+    let server = TestServer::of_sessions(open_to_all(), session);
+    let before = resident_bytes();
+    let answer = server
+        .connect()
+        .sql(&format!("VALUES {}", vec!["(1)"; 3_000_000].join(",")));
+    assert_eq!((answer.status, answer.code().as_str()), (503, "53200"));
+    assert!(answer.message().contains("tierra.query_memory"));
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 128 << 20, "{grown} bytes");
+}
+
+#[test]
+fn what_is_asked_for_in_a_wrong_way_is_told_as_json() {
+    let server = TestServer::start();
+    let json = "Content-Type: application/sql\r\nHost: localhost\r\n";
+    let answer = post(&server, "/api/queries/abc/cancel", json, "");
+    assert_eq!(answer.status, 400);
+    assert!(answer.message().contains("abc"), "{}", answer.message());
 }
 
 #[test]

@@ -198,7 +198,9 @@ fn a_sample_is_taken_every_second() {
     let news = client.get(&format!("/api/samples?since={last}")).json();
     let news = news["samples"].as_array().unwrap().len();
     assert!(news <= 1, "{news}");
-    assert_eq!(client.get("/api/samples?since=x").status, 400);
+    let wrong = client.get("/api/samples?since=x");
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.message().contains("since"), "{}", wrong.message());
 }
 
 /// No file of the page names another host, and none has a script or style in it that the policy would refuse.

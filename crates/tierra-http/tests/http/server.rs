@@ -64,6 +64,15 @@ impl TestServer {
     }
 
     pub(crate) fn with(options: Options) -> Self {
+        let session = SessionOptions {
+            threads: Some(2),
+            ..SessionOptions::default()
+        };
+        Self::of_sessions(options, session)
+    }
+
+    /// Whose sessions begin with these settings.
+    pub(crate) fn of_sessions(options: Options, session: SessionOptions) -> Self {
         let scratch = tempfile::tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir())
             .unwrap();
@@ -80,10 +89,6 @@ impl TestServer {
                 let server = Server::bind(options).unwrap();
                 told.send((server.address().unwrap(), server.handle()))
                     .unwrap();
-                let session = SessionOptions {
-                    threads: Some(2),
-                    ..SessionOptions::default()
-                };
                 server.serve_database(database, session).await.unwrap();
             });
             runtime.shutdown_background();

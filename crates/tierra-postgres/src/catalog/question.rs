@@ -3,6 +3,7 @@
 use tierra_sql::{Lexeme, Statement};
 
 use super::pattern::Pattern;
+use crate::words::Words;
 
 /// A query that is understood.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,6 +90,18 @@ const SORTED: &[&str] = &[
     "c2.relname",
 ];
 
+/// Words that begin a clause, or join queries, which are not understood.
+const NOT_UNDERSTOOD: &[&str] = &[
+    "except",
+    "fetch",
+    "for",
+    "having",
+    "intersect",
+    "into",
+    "offset",
+    "window",
+];
+
 /// Conditions that hold for everything that there is.
 const ALWAYS: &[&str] = &[
     "n.nspname<>'pg_catalog'",
@@ -128,10 +141,14 @@ impl Question {
 
     fn of_select(lexemes: &[Lexeme]) -> Option<Self> {
         let (first, rest) = lexemes.split_first()?;
-        if !first.is("select") {
+        if !first.is("select") || cut(rest, NOT_UNDERSTOOD).is_some() {
             return None;
         }
-        let rest = &rest[usize::from(rest.first()?.is("distinct"))..];
+        let is_distinct = rest.first()?.is("distinct");
+        let rest = &rest[usize::from(is_distinct)..];
+        if rest.first()?.is("on") {
+            return None;
+        }
         let (items, rest) = cut(rest, &["from"])?;
         let (from, rest) =
             cut(&rest[1..], &["where", "order", "group", "limit"]).unwrap_or((&rest[1..], &[]));
@@ -159,7 +176,7 @@ impl Question {
                 known.into_iter().flatten().collect()
             }
         };
-        if subject != Subject::Nothing && !is_sorted(rest, &columns) {
+        if subject != Subject::Nothing && (is_distinct || !is_sorted(rest, &columns)) {
             return None;
         }
         Some(Self {
@@ -258,30 +275,7 @@ fn subject(
     columns: &[(String, String)],
     conditions: &[&[Lexeme]],
 ) -> Option<Subject> {
-    // Tables that a row must have, in order; those of a LEFT JOIN it need not.
-    let mut needed = Vec::new();
-    let (mut depth, mut is_left, mut is_table) = (0, false, true);
-    let mut lexemes = from.iter().peekable();
-    while let Some(lexeme) = lexemes.next() {
-        depth += depth_of(lexeme);
-        if depth > 0 {
-            continue;
-        }
-        if lexeme.is("left") {
-            is_left = true;
-        } else if lexeme.is("join") || lexeme.is_mark(",") {
-            is_table = true;
-            is_left &= lexeme.is("join");
-        } else if is_table && lexeme.is("pg_catalog") {
-            lexemes.next_if(|lexeme| lexeme.is_mark("."))?;
-        } else if is_table {
-            let name = lexeme.name()?;
-            if !std::mem::take(&mut is_left) {
-                needed.push(name);
-            }
-            is_table = false;
-        }
-    }
+    let needed = needed(from)?;
     if needed.contains(&"pg_index") && columns.iter().any(|(_, what)| what == "i.indisprimary") {
         let is_known = needed
             .iter()
@@ -314,6 +308,83 @@ fn subject(
     }
 }
 
+/// The tables of FROM that a row must have, in order; those of a LEFT JOIN it need not. `None` if there is anything else than tables,
+/// their other names, and joins ON columns.
+fn needed(from: &[Lexeme]) -> Option<Vec<&str>> {
+    let mut words = Words::new(from, 0);
+    let mut needed = vec![table(&mut words)?];
+    while words.peek().is_some() {
+        let is_listed = words.next_is_mark(",");
+        let is_left = !is_listed && words.next_is("left");
+        if is_left {
+            words.next_is("outer");
+        } else if !is_listed {
+            words.next_is("inner");
+        }
+        if !is_listed && !words.next_is("join") {
+            return None;
+        }
+        let name = table(&mut words)?;
+        if !is_left {
+            needed.push(name);
+        }
+        if !is_listed {
+            joined_on(&mut words)?;
+        }
+    }
+    Some(needed)
+}
+
+/// A table of the catalog, and what else it is called.
+fn table<'a>(words: &mut Words<'a>) -> Option<&'a str> {
+    if words.next_is("pg_catalog") && !words.next_is_mark(".") {
+        return None;
+    }
+    let name = words.next()?.name()?;
+    let is_named = words.next_is("as");
+    let joins = [
+        "cross", "full", "inner", "join", "left", "natural", "on", "right",
+    ];
+    match words.peek() {
+        Some(Lexeme::Word { text, quoted }) if *quoted || !joins.contains(&text.as_str()) => {
+            words.next();
+        }
+        _ if is_named => return None,
+        _ => {}
+    }
+    Some(name)
+}
+
+/// `ON (..)`, or ON and conditions of qualified columns, up to the next join.
+fn joined_on(words: &mut Words<'_>) -> Option<()> {
+    if !words.next_is("on") {
+        return None;
+    }
+    let mut depth = 0;
+    let mut is_qualified = false;
+    while let Some(lexeme) = words.peek() {
+        let is_end =
+            lexeme.is_mark(",") || ["inner", "join", "left"].iter().any(|word| lexeme.is(word));
+        if depth == 0 && is_end {
+            break;
+        }
+        words.next();
+        depth += depth_of(lexeme);
+        let is_behind = std::mem::replace(&mut is_qualified, lexeme.is_mark("."));
+        let is_known = match lexeme {
+            Lexeme::Word { .. } => {
+                let is_before = words.peek().is_some_and(|next| next.is_mark("."));
+                is_behind || is_before || lexeme.is("and") || lexeme.is("true")
+            }
+            Lexeme::Text(_) | Lexeme::Number(_) | Lexeme::Other(_) => true,
+        };
+        if depth == 0 && !is_known {
+            return None;
+        }
+    }
+    (depth == 0).then_some(())
+}
+
 /// A condition; `Some(None)` if it always holds.
 fn condition(lexemes: &[Lexeme]) -> Option<Option<Condition>> {
     let written = text(lexemes);
@@ -321,10 +392,18 @@ fn condition(lexemes: &[Lexeme]) -> Option<Option<Condition>> {
         return Some(None);
     }
     if written.starts_with("c.relkindin(") {
-        let has_tables = lexemes
-            .iter()
-            .any(|lexeme| *lexeme == Lexeme::Text("r".to_owned()));
-        return Some((!has_tables).then_some(Condition::NoTable));
+        let kinds = lexemes.get(5..)?;
+        let (close, kinds) = kinds.split_last()?;
+        let kinds = split(kinds, |lexeme| lexeme.is_mark(","));
+        let kinds = kinds.into_iter().map(|kind| match kind {
+            [Lexeme::Text(kind)] => Some(kind.as_str()),
+            _ => None,
+        });
+        let kinds: Vec<_> = kinds.collect::<Option<_>>()?;
+        let has_tables = kinds.contains(&"r");
+        return close
+            .is_mark(")")
+            .then_some((!has_tables).then_some(Condition::NoTable));
     }
     let literal = lexemes.iter().find_map(|lexeme| match lexeme {
         Lexeme::Text(text) => Some(text),
@@ -418,6 +497,27 @@ mod tests {
             "SELECT array_agg(proname) FROM pg_catalog.pg_proc",
             "SELECT pg_catalog.max(oid) FROM pg_catalog.pg_proc",
             "SELECT c.relname FROM pg_catalog.pg_class c UNION SELECT pubname FROM pg_catalog.pg_publication p",
+            "SELECT c.relname FROM pg_catalog.pg_class c EXCEPT SELECT 'x'",
+            "SELECT c.relname FROM pg_catalog.pg_class c WHERE a.attnum > 0 INTERSECT SELECT 'x'",
+            "SELECT c.relname FROM pg_catalog.pg_class c OFFSET 1",
+            "SELECT c.relname FROM pg_catalog.pg_class c ORDER BY 1 OFFSET 1",
+            "SELECT c.relname FROM pg_catalog.pg_class c FETCH FIRST 1 ROW ONLY",
+            "SELECT c.relname FROM pg_catalog.pg_class c TABLESAMPLE SYSTEM (1)",
+            "SELECT c.relname FROM pg_catalog.pg_class c NATURAL JOIN pg_catalog.pg_proc p",
+            "SELECT c.relname FROM pg_catalog.pg_class c CROSS JOIN pg_catalog.pg_namespace n",
+            "SELECT c.relname FROM pg_catalog.pg_class c RIGHT JOIN pg_catalog.pg_namespace n ON (true)",
+            "SELECT c.relname FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_namespace n ON true OFFSET 1",
+            "SELECT c.relname FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_namespace n USING (oid)",
+            "SELECT 1 FROM pg_catalog.pg_proc RIGHT JOIN pg_catalog.pg_class c ON (true)",
+            "SELECT 1 FROM pg_catalog.pg_proc FULL JOIN pg_catalog.pg_class c ON (true)",
+            "SELECT c.relname FROM (SELECT 1) pg_class",
+            "SELECT c.relname FROM ONLY pg_catalog.pg_class c",
+            "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relkind IN ('v') OR c.relkind IN ('r')",
+            "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relkind IN ('v', lower('r'))",
+            "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relkind IN ('v') IS NULL",
+            "SELECT DISTINCT c.relname FROM pg_catalog.pg_class c",
+            "SELECT DISTINCT ON (1) proname FROM pg_catalog.pg_proc",
+            "SELECT 1 FROM pg_catalog.pg_proc HAVING true",
         ] {
             assert_eq!(question(sql), None, "{sql}");
         }

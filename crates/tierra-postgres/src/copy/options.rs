@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tierra_sql::{Lexeme, Statement};
 
 use super::csv::Csv;
+use crate::command::is_for_rows;
 use crate::error::Fault;
 use crate::words::Words;
 
@@ -113,6 +114,11 @@ impl CopyOut {
         if !(words.next_is("to") && words.next_is("stdout")) {
             // COPY to a file.
             return Ok(None);
+        }
+        if !is_for_rows(query.lexemes()) {
+            return Err(Fault::syntax(
+                "COPY (..) TO STDOUT takes a query, or INSERT, UPDATE, DELETE or MERGE with RETURNING",
+            ));
         }
         Ok(Some(Self {
             query: Arc::new(query),

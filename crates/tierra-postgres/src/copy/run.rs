@@ -10,22 +10,30 @@ use tierra_sql::{Outcome, TransactionState};
 use super::options::{CopyIn, CopyOut, Layout, quoted};
 use super::output::CopyOutput;
 use super::target::{Loaded, Target};
+use crate::command::Tag;
 use crate::connection::{Connection, Stop};
 use crate::error::Fault;
 use crate::rows::check_columns;
-use crate::statement::{Cursor, Tag};
+use crate::statement::Cursor;
 use crate::values::column::Column;
 use crate::wire::frame::Message;
 use crate::wire::messages::Put;
 
 impl Connection {
     pub(crate) async fn copy_out(&mut self, copy: &CopyOut) -> Result<(), Stop> {
+        // It does not run before it is known that it has rows.
         let session = Arc::clone(&self.session);
-        let Outcome::Rows(rows) = self.watched(session.run_statement(&copy.query)).await? else {
-            return Err(Fault::new("42P11", "the statement of COPY has no rows").into());
+        let query = copy.query.part(0..copy.query.lexemes().len());
+        let prepared = self.watched(session.prepare_statement(query, &[])).await?;
+        if !prepared.parameters().is_empty() {
+            return Err(Fault::new("42P02", "there is no parameter $1").into());
+        }
+        let no_rows = || Fault::new("42P11", "the statement of COPY has no rows");
+        check_columns(prepared.schema().ok_or_else(no_rows)?.fields().len())?;
+        let Outcome::Rows(rows) = self.watched(prepared.run(&session, &[])).await? else {
+            return Err(no_rows().into());
         };
         let mut cursor = Cursor::new(rows);
-        check_columns(cursor.fields.len())?;
         let mut output = CopyOutput::new(copy.layout.clone());
         self.wire
             .output()

@@ -9,10 +9,11 @@ use arrow::array::{
     Int16Array, Int32Array, Int64Array, ListArray, PrimitiveArray, RecordBatch, StringArray,
     StringViewArray,
 };
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
-    DataType, Date32Type, Float32Type, Float64Type, IntervalMonthDayNanoType, IntervalUnit,
-    Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
+    DataType, Date32Type, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
+    TimestampMicrosecondType,
 };
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -20,6 +21,7 @@ use bytes::{BufMut, BytesMut};
 
 use super::number::{Decimal, put_float};
 use super::{Format, array, moment, oid, oid_of};
+use crate::error::Fault;
 
 /// The values of a column.
 pub(crate) enum Column {
@@ -52,11 +54,11 @@ impl Column {
     ///
     /// # Errors
     /// If a value cannot be brought to the type that PostgreSQL has for it.
-    pub(crate) fn all(batch: &RecordBatch) -> Result<Vec<Self>, ArrowError> {
+    pub(crate) fn all(batch: &RecordBatch) -> Result<Vec<Self>, Fault> {
         batch.columns().iter().map(Self::of).collect()
     }
 
-    fn of(array: &ArrayRef) -> Result<Self, ArrowError> {
+    fn of(array: &ArrayRef) -> Result<Self, Fault> {
         Ok(match array.data_type() {
             DataType::Null => Self::Null,
             DataType::Boolean => Self::Boolean(array.as_boolean().clone()),
@@ -90,9 +92,21 @@ impl Column {
                 items: Box::new(Self::of(array.as_list::<i32>().values())?),
                 lists: array.as_list().clone(),
             },
+            DataType::Duration(unit) => Self::Interval(intervals(array, *unit)?),
             other => match one_of_these(other) {
-                Some(ty) => return Self::of(&cast(array, &ty)?),
-                None => Self::Text(shown(array)?),
+                Some(ty) => {
+                    // Otherwise what is out of range becomes NULL.
+                    let options = CastOptions {
+                        safe: false,
+                        ..CastOptions::default()
+                    };
+                    let cast = cast_with_options(array, &ty, &options);
+                    return Self::of(&cast.map_err(|error| beyond(&error))?);
+                }
+                None => {
+                    let shown = shown(array);
+                    Self::Text(shown.map_err(|error| Fault::new("XX000", error.to_string()))?)
+                }
             },
         })
     }
@@ -260,9 +274,7 @@ fn one_of_these(ty: &DataType) -> Option<DataType> {
         DataType::Date64 => DataType::Timestamp(TimeUnit::Microsecond, None),
         DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
         DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Microsecond),
-        DataType::Interval(_) | DataType::Duration(_) => {
-            DataType::Interval(IntervalUnit::MonthDayNano)
-        }
+        DataType::Interval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
         DataType::LargeUtf8 => DataType::Utf8View,
         DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             DataType::Binary
@@ -273,6 +285,32 @@ fn one_of_these(ty: &DataType) -> Option<DataType> {
         | DataType::LargeListView(item)
         | DataType::FixedSizeList(item, _) => DataType::List(Arc::clone(item)),
         _ => return None,
+    })
+}
+
+/// A value that the type on the wire does not have: types have all values of those that become them, except moments.
+fn beyond(error: &ArrowError) -> Fault {
+    Fault::new("22008", format!("timestamp out of range: {error}"))
+}
+
+/// Spans of time as intervals, with whole days of their own: as PostgreSQL has the difference of two timestamps.
+fn intervals(
+    array: &ArrayRef,
+    unit: TimeUnit,
+) -> Result<PrimitiveArray<IntervalMonthDayNanoType>, Fault> {
+    let (in_a_second, ns) = match unit {
+        TimeUnit::Second => (1, 1_000_000_000),
+        TimeUnit::Millisecond => (1_000, 1_000_000),
+        TimeUnit::Microsecond => (1_000_000, 1_000),
+        TimeUnit::Nanosecond => (1_000_000_000, 1),
+    };
+    let day = 86_400 * in_a_second;
+    let spans = cast(array, &DataType::Int64).map_err(|error| beyond(&error))?;
+    let spans: &PrimitiveArray<Int64Type> = spans.as_primitive();
+    spans.try_unary(|span| {
+        let days = i32::try_from(span / day);
+        let days = days.map_err(|_| Fault::new("22008", "interval out of range"))?;
+        Ok(IntervalMonthDayNano::new(0, days, span % day * ns))
     })
 }
 
@@ -290,7 +328,10 @@ fn shown(array: &ArrayRef) -> Result<StringArray, ArrowError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{DurationMillisecondArray, Int8Array, ListArray, StructArray, UInt64Array};
+    use arrow::array::{
+        DurationMicrosecondArray, DurationMillisecondArray, DurationSecondArray, Int8Array,
+        ListArray, StructArray, TimestampSecondArray, UInt64Array,
+    };
     use arrow::datatypes::{Field, Int32Type};
 
     fn texts(array: impl Array + 'static) -> Vec<Option<String>> {
@@ -329,6 +370,34 @@ mod tests {
             texts(StructArray::from(vec![(field, inner)])),
             some(&["{a: 1}"])
         );
+    }
+
+    #[test]
+    fn spans_of_time_have_days() {
+        let hour = 3_600_000_000;
+        let spans = vec![
+            Some(49 * hour),
+            Some(-49 * hour),
+            None,
+            Some(i64::MAX),
+            Some(i64::MIN),
+        ];
+        let shown = texts(DurationMicrosecondArray::from(spans));
+        let expected = [
+            Some("2 days 01:00:00"),
+            Some("-2 days -01:00:00"),
+            None,
+            Some("106751991 days 04:00:54.775807"),
+            Some("-106751991 days -04:00:54.775808"),
+        ];
+        assert_eq!(shown, expected.map(|text| text.map(str::to_owned)));
+        for beyond in [
+            Arc::new(DurationSecondArray::from(vec![i64::MAX])) as ArrayRef,
+            Arc::new(TimestampSecondArray::from(vec![i64::MAX])),
+        ] {
+            let fault = Column::of(&beyond).map(drop).unwrap_err();
+            assert_eq!(fault.code, "22008", "{}", fault.message);
+        }
     }
 
     #[test]

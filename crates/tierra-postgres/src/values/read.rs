@@ -159,12 +159,14 @@ impl Builder {
                 Ok(value) if value.is_infinite() && !is_infinity(text) => {
                     return Err(self.beyond(text));
                 }
+                Ok(0.0) if !is_zero(text) => return Err(self.beyond(text)),
                 value => push(value.ok(), |value| values.append_value(value)),
             },
             Self::Float8(values) => match text.trim().parse::<f64>() {
                 Ok(value) if value.is_infinite() && !is_infinity(text) => {
                     return Err(self.beyond(text));
                 }
+                Ok(0.0) if !is_zero(text) => return Err(self.beyond(text)),
                 value => push(value.ok(), |value| values.append_value(value)),
             },
             Self::Date(_) | Self::Timestamp(..) if moment::is_infinite(text.trim()) => {
@@ -191,7 +193,7 @@ impl Builder {
                 let value = moment::timestamp(text.trim(), is_instant);
                 push(value, |value| values.append_value(value))
             }
-            Self::Bytes(values) => push(hex(text), |value| values.append_value(value)),
+            Self::Bytes(values) => push(bytes(text), |value| values.append_value(value)),
         };
         match is_pushed {
             true => Ok(()),
@@ -349,12 +351,83 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-fn hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.strip_prefix("\\x")?.as_bytes();
+/// Whether a number is zero as it is written, and not only as it is stored.
+fn is_zero(text: &str) -> bool {
+    let mut digits = text.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    !digits.any(|byte| matches!(byte, b'1'..=b'9'))
+}
+
+/// Bytes as `\x` and digits, or as letters with `\\` and `\ooo` for others.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    match text.strip_prefix("\\x") {
+        Some(digits) => hex(digits.as_bytes()),
+        None => escaped(text.as_bytes()),
+    }
+}
+
+fn escaped(mut text: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    while let Some((first, rest)) = text.split_first() {
+        text = match (first, rest) {
+            (b'\\', [b'\\', rest @ ..]) => {
+                bytes.push(b'\\');
+                rest
+            }
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', rest @ ..]) => {
+                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest
+            }
+            (b'\\', _) => return None,
+            (byte, rest) => {
+                bytes.push(*byte);
+                rest
+            }
+        };
+    }
+    Some(bytes)
+}
+
+fn hex(digits: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let pairs = digits.chunks(2).map(|pair| match pair {
         [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
         _ => None,
     });
     pairs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_in_both_forms() {
+        for (text, expected) in [
+            ("\\x00fF", Some(&[0, 255][..])),
+            ("\\x0", None),
+            ("a\\\\b\\001\\377", Some(b"a\\b\x01\xff")),
+            ("", Some(b"")),
+            ("\u{e9}", Some(b"\xc3\xa9")),
+            ("\\400", None),
+            ("\\1", None),
+        ] {
+            assert_eq!(bytes(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_not_zero_because_it_is_small() {
+        let pushed = |text: &str| {
+            let mut builder = Builder::new(&DataType::Float64).unwrap();
+            builder
+                .push_text(text)
+                .map_or_else(|fault| fault.code, |()| "ok")
+        };
+        for text in ["0", "-0.000e5", "0e-400", "1e-320", "-5e-324"] {
+            assert_eq!(pushed(text), "ok", "{text}");
+        }
+        for text in ["1e-400", "-0.1e-400", "1e999"] {
+            assert_eq!(pushed(text), "22003", "{text}");
+        }
+    }
 }

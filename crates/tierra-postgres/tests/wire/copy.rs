@@ -83,12 +83,14 @@ fn a_copy_is_all_or_nothing() {
     let server = TestServer::start();
     let mut client = server.connect();
     client.rows("CREATE TABLE t (id BIGINT PRIMARY KEY, n INTEGER NOT NULL)");
+    client.rows("CREATE TABLE f (id BIGINT, f DOUBLE)");
     for (sql, rows, code) in [
         ("COPY t FROM STDIN", &b"1\t1\n2\tx\n"[..], "22P02"),
         ("COPY t FROM STDIN", b"1\t1\n1\t2\n", "23505"),
         ("COPY t FROM STDIN", b"1\t\\N\n", "23502"),
         ("COPY t FROM STDIN", b"1\n", "22P04"),
         ("COPY t FROM STDIN (FORMAT binary)", b"no header", "22P04"),
+        ("COPY f FROM STDIN", b"1\t1e-400\n", "22003"),
     ] {
         let messages = copy_in(&mut client, sql, &[rows]);
         assert_eq!(code_of(&messages).as_deref(), Some(code), "{rows:?}");
@@ -114,6 +116,19 @@ fn a_copy_is_all_or_nothing() {
     ] {
         assert_eq!(client.code(sql), code, "{sql}");
     }
+}
+
+#[test]
+fn a_table_that_is_dropped_meanwhile_is_not_there() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.rows("CREATE TABLE t (n BIGINT)");
+    client.send(&query("COPY t FROM STDIN"));
+    assert_eq!(client.read().unwrap().0, b'G');
+    client.send(&message(b'd', b"1\n"));
+    other.rows("DROP TABLE t");
+    client.send(&message(b'c', b""));
+    assert_eq!(code_of(&client.until_ready()).as_deref(), Some("42P01"));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use ring::digest;
 use tierra_postgres::{Options, ServeError, Server};
 
 use crate::client::{Client, Scram, code_of, field, message, query, startup};
-use crate::server::{TestServer, alice, open_to_all, tls};
+use crate::server::{TestServer, alice, open_to_all, tls, tls_of_ed25519};
 
 const METHOD: &str = "SCRAM-SHA-256";
 const WANTS_TLS: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
@@ -290,6 +290,41 @@ fn a_login_inside_tls_is_bound_to_the_certificate() {
         Secure::connect(&server, b"http/1.1", false)
             .is_none_or(|mut client| client.read().is_err())
     );
+}
+
+/// Ed25519 names no hash to bind a login by.
+#[test]
+fn a_certificate_without_a_hash_serves_without_binding() {
+    let server = TestServer::with(Options {
+        users: Some(alice("secret")),
+        tls: Some(tls_of_ed25519()),
+        ..open_to_all()
+    });
+    for (method, flag, sent, is_let_in) in [
+        (METHOD, "n", "n,,", true),
+        (METHOD, "y", "y,,", true),
+        (
+            "SCRAM-SHA-256-PLUS",
+            "p=tls-server-end-point",
+            "p=tls-server-end-point,,",
+            false,
+        ),
+    ] {
+        let mut client = Secure::connect(&server, b"postgresql", true).unwrap();
+        client.0.write_all(&startup(&[("user", "alice")])).unwrap();
+        let (_, offered) = client.read().unwrap();
+        assert_eq!(&offered[4..], b"SCRAM-SHA-256\0\0");
+        let scram = Scram::new("secret");
+        client.0.write_all(&scram.first(method, flag)).unwrap();
+        let (kind, body) = client.read().unwrap();
+        if kind == b'R' {
+            let first = String::from_utf8(body[4..].to_vec()).unwrap();
+            let proof = scram.proof(&first, sent.as_bytes());
+            client.0.write_all(&proof).unwrap();
+        }
+        let is_in = kind == b'R' && client.read().unwrap().0 == b'R';
+        assert_eq!(is_in, is_let_in, "{method} {flag}");
+    }
 }
 
 /// A connection inside TLS.

@@ -1,6 +1,7 @@
 //! What clients of PostgreSQL may rely on, message by message.
 
 mod attacks;
+mod catalog;
 mod client;
 mod compared;
 mod copy;
@@ -8,8 +9,13 @@ mod cursors;
 mod ends;
 mod files;
 mod login;
+mod memory;
+mod moments;
+mod portals;
 mod prepared;
+mod queries;
 mod rights;
 mod server;
 mod simple;
+mod texts;
 mod values;

@@ -37,8 +37,17 @@ pub(crate) fn open_to_all() -> Options {
 
 /// A certificate and its key.
 pub(crate) fn tls() -> Tls {
+    tls_of("certificate.pem", "key.pem")
+}
+
+/// A certificate that is signed with Ed25519, and its key.
+pub(crate) fn tls_of_ed25519() -> Tls {
+    tls_of("ed25519-certificate.pem", "ed25519-key.pem")
+}
+
+fn tls_of(certificate: &str, key: &str) -> Tls {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire");
-    Tls::read(&dir.join("certificate.pem"), &dir.join("key.pem")).unwrap()
+    Tls::read(&dir.join(certificate), &dir.join(key)).unwrap()
 }
 
 /// One user, alice.

@@ -50,7 +50,7 @@ fn several_statements_about_rows_are_one_transaction() {
     let messages = client.query("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)");
     assert_eq!(tags(&messages).len(), 2);
     assert_eq!(client.rows("SELECT count(*) FROM t"), [["2"]]);
-    // With others among them each is on its own.
+    // With CREATE among them each is on its own.
     assert_eq!(
         client.code("CREATE TABLE u (n BIGINT); INSERT INTO u VALUES (1); SELECT nosuch"),
         "42703"
@@ -95,6 +95,37 @@ fn the_state_of_the_transaction_is_told() {
             ("NCZ", "25P01")
         );
     }
+}
+
+#[test]
+fn modes_of_a_transaction_are_true_or_refused() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    client.rows("CREATE TABLE t (n BIGINT)");
+    for (begin, set, code) in [
+        ("BEGIN", "ISOLATION LEVEL READ COMMITTED, READ WRITE", None),
+        ("BEGIN READ ONLY", "READ ONLY NOT DEFERRABLE", None),
+        ("BEGIN", "READ ONLY", Some("0A000")),
+        ("BEGIN READ ONLY", "READ WRITE", Some("25001")),
+        ("BEGIN", "SNAPSHOT '00000003-1'", Some("0A000")),
+        ("BEGIN", "ISOLATION LEVEL SERIALIZABLE", Some("0A000")),
+        ("BEGIN", "FOO", Some("42601")),
+        ("BEGIN", "READ ONLY FOO", Some("42601")),
+    ] {
+        client.rows(begin);
+        let messages = client.query(&format!("SET TRANSACTION {set}"));
+        assert_eq!(code_of(&messages).as_deref(), code, "{begin} {set}");
+        client.rows("ROLLBACK");
+    }
+    let outside = client.query("SET TRANSACTION READ ONLY");
+    assert_eq!(
+        (
+            kinds(&outside).as_str(),
+            field(&outside[0].1, b'C').as_str()
+        ),
+        ("NCZ", "25P01")
+    );
+    client.rows("INSERT INTO t VALUES (1)");
 }
 
 #[test]

@@ -79,6 +79,65 @@ fn every_type_arrives_as_text_and_binary() {
     }
 }
 
+/// As PostgreSQL 15 has them, beyond the 292 years that nanoseconds reach.
+#[test]
+fn differences_of_timestamps_have_days() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for (later, earlier, text, days, us) in [
+        ("2024-01-01", "1600-01-01", "154863 days", 154_863, 0),
+        ("1600-01-01", "2024-01-01", "-154863 days", -154_863, 0),
+        (
+            "9999-12-31 23:59:59.999999",
+            "0001-01-01",
+            "3652058 days 23:59:59.999999",
+            3_652_058,
+            86_399_999_999,
+        ),
+        (
+            "2024-01-03 01:00:00",
+            "2024-01-01",
+            "2 days 01:00:00",
+            2,
+            3_600_000_000,
+        ),
+        (
+            "2024-01-01",
+            "2024-01-03 01:00:00",
+            "-2 days -01:00:00",
+            -2,
+            -3_600_000_000_i64,
+        ),
+    ] {
+        let sql = format!("SELECT TIMESTAMP '{later}' - TIMESTAMP '{earlier}' AS x");
+        assert_eq!(client.rows(&sql), [[text]]);
+        let messages = client.run(&[
+            parse("", &sql, &[]),
+            bind("", "", 0, &[], &[1]),
+            execute("", 0),
+        ]);
+        let binary = [&us.to_be_bytes()[..], &i32::to_be_bytes(days), &[0; 4]].concat();
+        assert_eq!(values(&messages[2].1), [Some(binary)], "{sql}");
+        let copied = client.query(&format!("COPY ({sql}) TO STDOUT"));
+        assert_eq!(copied[1].1, format!("{text}\n").as_bytes());
+    }
+}
+
+#[test]
+fn bytes_are_read_as_text_in_both_forms() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for (text, expected) in [("\\x00ff", "\\x00ff"), ("a\\\\\\001", "\\x615c01")] {
+        let messages = client.run(&[
+            parse("", "SELECT $1 AS x", &[17]),
+            bind("", "", 0, &[Some(text.as_bytes())], &[]),
+            execute("", 0),
+        ]);
+        assert_eq!(code_of(&messages), None);
+        assert_eq!(values(&messages[2].1), [Some(expected.as_bytes().to_vec())]);
+    }
+}
+
 /// Texts of drivers, and moments that no calendar here has.
 #[test]
 fn moments_are_read_as_postgresql_reads_them() {

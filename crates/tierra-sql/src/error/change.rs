@@ -39,6 +39,14 @@ pub enum ChangeError {
         /// The table.
         table: String,
     },
+    /// A table that a transaction changed is gone when it commits.
+    #[error(
+        "table '{table}' was dropped by another session (SQLSTATE 40001); run the transaction again"
+    )]
+    Dropped {
+        /// The table.
+        table: String,
+    },
     /// BEGIN inside a transaction.
     #[error("a transaction is open already: COMMIT or ROLLBACK it first, or set a SAVEPOINT in it")]
     Nested,
@@ -77,7 +85,9 @@ impl ChangeError {
     pub fn sqlstate(&self) -> &'static str {
         match self {
             ChangeError::Repeated { .. } | ChangeError::Twice { .. } => "21000",
-            ChangeError::Conflict { .. } | ChangeError::Newer { .. } => "40001",
+            ChangeError::Conflict { .. }
+            | ChangeError::Newer { .. }
+            | ChangeError::Dropped { .. } => "40001",
             ChangeError::Nested => "25001",
             ChangeError::NoTransaction => "25P01",
             ChangeError::Aborted => "25P02",

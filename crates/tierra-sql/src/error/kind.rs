@@ -130,7 +130,9 @@ fn of_prepared(error: &PreparedError) -> ErrorKind {
 fn of_change(error: &ChangeError) -> ErrorKind {
     match error {
         ChangeError::Repeated { .. } | ChangeError::Twice { .. } => ErrorKind::RowTwice,
-        ChangeError::Conflict { .. } | ChangeError::Newer { .. } => ErrorKind::Conflict,
+        ChangeError::Conflict { .. }
+        | ChangeError::Newer { .. }
+        | ChangeError::Dropped { .. } => ErrorKind::Conflict,
         ChangeError::Nested | ChangeError::NoTransaction => ErrorKind::Transaction,
         ChangeError::Aborted => ErrorKind::TransactionFailed,
         ChangeError::ReadOnly { .. } => ErrorKind::ReadOnly,
@@ -221,8 +223,7 @@ fn of_input(error: &InputError) -> ErrorKind {
 fn of_storage(error: &StorageError) -> ErrorKind {
     match error {
         StorageError::ReadOnly { .. } => ErrorKind::ReadOnly,
-        // By another session: run again, the statement finds no table, or the new one of that name.
-        StorageError::Dropped { .. } => ErrorKind::Conflict,
+        StorageError::Dropped { .. } => ErrorKind::NoTable,
         _ => ErrorKind::Storage,
     }
 }

@@ -1,6 +1,9 @@
 //! Limits that keep any statement from crashing the process.
 //!
 //! ```text
+//! text   --> tokens.rs: how many tokens it may have; their memory is reserved first (crate::memory)
+//!   |
+//!   v
 //! tokens --> depth.rs: how deeply they nest; beyond the limits an error, before anything recursive
 //!   |        balance.rs: long chains of AND and OR become shallow trees
 //!   |        references.rs: how often its common table expressions are planned
@@ -16,12 +19,14 @@ mod deep;
 mod depth;
 mod references;
 mod thread;
+mod tokens;
 
 pub(crate) use balance::balance;
 pub(crate) use deep::{DeepPlan, Roomy, execute_deep, is_deep};
 pub(crate) use depth::Depth;
 pub(crate) use references::check_references;
 pub(crate) use thread::apart;
+pub(crate) use tokens::most_tokens;
 
 /// Why a statement is refused before it is planned.
 #[derive(Debug, thiserror::Error)]

@@ -8,11 +8,13 @@
 //! functions that make much of little -> growing.rs: the size of the result first, smaller batches
 //! rows of an answer that is collected -> answer.rs: accounted for like an operator's
 //! texts that hold many buffers ---------> texts.rs: copied together before and after a sort
+//! tokens of a text, its tree and plan --> reading.rs: an estimate, before there are any
 //! memory without an account ---------> watch.rs: the real growth of the process
 //! ```
 
 mod answer;
 mod growing;
+mod reading;
 mod texts;
 mod watch;
 
@@ -26,6 +28,7 @@ use tierra_memory::{Size, Topology};
 
 pub(crate) use answer::Collected;
 pub(crate) use growing::{add_to, batch_rows};
+pub(crate) use reading::{Planning, TokenAccount};
 pub(crate) use texts::with_compact_strings;
 pub use watch::release_memory_with;
 pub(crate) use watch::{Watched, Writing};

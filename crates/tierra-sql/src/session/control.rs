@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::sql::sqlparser::ast;
-use tierra_engine::{Change as TableChange, CommitError, Snapshot, Table};
+use tierra_engine::{Change as TableChange, CommitError, Snapshot, StorageError, Table};
 
 use super::Session;
 use super::run::done;
@@ -136,7 +136,10 @@ impl Session {
             CommitError::TooManyRows { table, most } => {
                 ChangeError::TooManyRows { table, most }.into()
             }
-            error => SqlError::of_commit(error, "transaction"),
+            CommitError::Storage(StorageError::Dropped { table }) => {
+            ChangeError::Dropped { table }.into()
+        }
+        error => SqlError::of_commit(error, "transaction"),
         })?;
         Ok(self.transactions.put(pending, account)?)
     }
@@ -162,7 +165,7 @@ impl Session {
     }
 }
 
-/// The error of a transaction's commit. Each statement has compared its keys with those that it saw, so a key that is taken at the
+/// The error of a transaction's commit, after which it can be run again if other sessions were faster. Each statement has compared its keys with those that it saw, so a key that is taken at the
 /// commit is another session's. ON CONFLICT, of the tables `upserted`, would have heeded it: run again, the transaction does.
 fn commit_error(error: CommitError, upserted: &[Arc<Table>]) -> SqlError {
     match error {

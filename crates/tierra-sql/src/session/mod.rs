@@ -25,6 +25,7 @@ mod prepare;
 mod prepared;
 mod rights;
 mod run;
+mod syntax;
 mod transaction;
 mod unsupported;
 mod uses;
@@ -57,7 +58,7 @@ use crate::session_tables::SessionTables;
 use crate::settings::{self, BATCH_ROWS, Beginning, TierraSettings};
 use crate::sum::CheckedSum;
 use crate::text::Statement;
-use crate::{extreme, filter, join, late, list, rules, statement, time, totals};
+use crate::{extreme, filter, join, late, list, rules, time, totals};
 
 /// The initial settings of a session; SET changes them later.
 #[derive(Debug, Clone, Default)]
@@ -170,7 +171,7 @@ impl Session {
     /// have not run.
     pub fn execute<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<Outcome>, SqlError>> {
         Box::pin(async move {
-            let statements = statement::split(sql)?;
+            let (statements, _account) = self.split(sql)?;
             let several = statements.len() > 1;
             let mut outcomes = Vec::with_capacity(statements.len());
             for (place, parsed) in statements.iter().enumerate() {
@@ -194,7 +195,7 @@ impl Session {
     /// If there is not exactly one, or if it fails.
     pub fn sql<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Outcome, SqlError>> {
         Box::pin(async move {
-            let statements = statement::split(sql)?;
+            let (statements, _account) = self.split(sql)?;
             match statements.as_slice() {
                 [parsed] => self.run(parsed).await,
                 others => Err(SqlError::Syntax(format!(

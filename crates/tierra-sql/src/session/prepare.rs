@@ -1,7 +1,7 @@
 //! The prepared statements of a session: point queries, which are planned once, and plans of other statements, into
 //! which EXECUTE puts its arguments.
 
-use std::collections::hash_map::Entry;
+use std::collections::hash_map;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,13 +29,21 @@ use crate::activity::cancellable;
 use crate::change::Change;
 use crate::error::{PreparedError, SqlError};
 use crate::list::{List, ListParameter, unfolded};
+use crate::memory::Planning;
 use crate::outcome::{Outcome, Rows};
 use crate::prepared::{Argument, PointPlan, WritePlan};
 use crate::{defect, rules, types};
 
 /// The prepared statements of a session, by name.
 #[derive(Default)]
-pub(super) struct Statements(Mutex<HashMap<String, Prepared>>);
+pub(super) struct Statements(Mutex<HashMap<String, Entry>>);
+
+/// A prepared statement in the list.
+struct Entry {
+    prepared: Prepared,
+    /// That of a long one, which ends with it.
+    _account: Option<Planning>,
+}
 
 /// A prepared statement.
 #[derive(Clone)]
@@ -83,13 +91,13 @@ impl Prepared {
 }
 
 impl Statements {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Prepared>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
         // Only whole statements are inserted and removed, so a panic elsewhere leaves no partial one.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Prepared> {
-        self.lock().get(name).cloned()
+        self.lock().get(name).map(|entry| entry.prepared.clone())
     }
 
     /// The point query of that name.
@@ -103,9 +111,12 @@ impl Statements {
     /// Adds a statement under a new name.
     pub(super) fn add(&self, name: String, prepared: Prepared) -> Result<(), PreparedError> {
         match self.lock().entry(name) {
-            Entry::Occupied(taken) => Err(PreparedError::Exists(taken.key().clone())),
-            Entry::Vacant(free) => {
-                free.insert(prepared);
+            hash_map::Entry::Occupied(taken) => Err(PreparedError::Exists(taken.key().clone())),
+            hash_map::Entry::Vacant(free) => {
+                free.insert(Entry {
+                    prepared,
+                    _account: None,
+                });
                 Ok(())
             }
         }
@@ -114,7 +125,14 @@ impl Statements {
     /// Puts another plan in the place of a stored one.
     pub(super) fn replace(&self, name: &str, prepared: Prepared) {
         if let Some(stored) = self.lock().get_mut(name) {
-            *stored = prepared;
+            stored.prepared = prepared;
+        }
+    }
+
+    /// Keeps the account of a stored statement as long as the statement.
+    pub(super) fn account(&self, name: &str, account: Planning) {
+        if let Some(stored) = self.lock().get_mut(name) {
+            stored._account = Some(account);
         }
     }
 
@@ -405,6 +423,15 @@ impl Session {
         self.count_planning();
         self.prepared.add(name, Prepared::Point(Arc::new(plan)))?;
         Ok(true)
+    }
+
+    /// The first word of the prepared statement `name`, and `SELECT` for any query; `None` if there is no such statement.
+    pub fn prepared_command(&self, name: &str) -> Option<&'static str> {
+        Some(match self.prepared.get(name)?.planned() {
+            Prepared::Change(prepared) => prepared.change.effect.command(),
+            Prepared::Plan(plan) if matches!(plan.plan(), LogicalPlan::Dml(_)) => "INSERT",
+            Prepared::Point(_) | Prepared::Plan(_) | Prepared::Write(..) => "SELECT",
+        })
     }
 
     /// The rows of the prepared point query `name` for many keys at once. There is one array per key column and one lookup per

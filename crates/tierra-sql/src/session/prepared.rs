@@ -24,7 +24,7 @@ use crate::information_schema::describe;
 use crate::limits::apart;
 use crate::names::single_name;
 use crate::outcome::Outcome;
-use crate::statement::{self, Parsed};
+use crate::statement::Parsed;
 use crate::text::Statement;
 
 /// A statement that is ready to run, any number of times, in the session that prepared it.
@@ -75,8 +75,8 @@ impl Session {
     }
 
     /// As [`Session::prepare`], for arguments of these types. A parameter whose type the statement leaves open, as in `SELECT $1`, has
-    /// that of `types` at its place; of a DECIMAL it stays open, because its digits are those of the value. The types of the rows
-    /// are those for such arguments.
+    /// that of `types` at its place; of a DECIMAL it stays open, because its digits are those of the value. So has a date or timestamp
+    /// that is added to or subtracted from, as in `$1 - INTERVAL '1 day'`. The types of the rows are those for such arguments.
     ///
     /// # Errors
     /// As [`Session::prepare`].
@@ -86,7 +86,7 @@ impl Session {
         types: &'a [Option<DataType>],
     ) -> BoxFuture<'a, Result<Prepared, SqlError>> {
         Box::pin(async move {
-            let statements = statement::split(sql)?;
+            let (statements, _account) = self.split(sql)?;
             let count = statements.len();
             let Ok([parsed]) = <[Parsed; 1]>::try_from(statements) else {
                 return Err(SqlError::Syntax(format!(
@@ -139,7 +139,9 @@ impl Session {
         types: &[Option<DataType>],
     ) -> Result<Prepared, SqlError> {
         let name = self.prepared.free_name();
-        self.run(&parsed.prepare_as(&name)).await?;
+        let typed = parsed.with_moments(types);
+        let written = typed.as_ref().unwrap_or(parsed);
+        self.run(&written.prepare_as(&name)).await?;
         let stored = Stored {
             name,
             statements: Arc::clone(&self.prepared),

@@ -29,7 +29,7 @@ use crate::ignored_syntax::{self, FunctionKind};
 use crate::information_schema::describe;
 use crate::limits::{DeepPlan, Roomy, apart, execute_deep, is_deep};
 use crate::list::List;
-use crate::memory::{self, Watched, Writing};
+use crate::memory::{self, Planning, Watched, Writing};
 use crate::names::{identifier, single_name};
 use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
@@ -49,7 +49,8 @@ impl Session {
         }
         let is_shallow = parsed.depth()?.is_shallow();
         let tracked = self.connection.begin(parsed.beginning(TEXT_MOST));
-        let run = Box::pin(defect::caught(self.run_any(parsed, &tracked)));
+        let planning = Planning::new(&self.memory);
+        let run = Box::pin(defect::caught(self.run_any(parsed, &tracked, &planning)));
         let result = cancellable(&tracked, async {
             match is_shallow {
                 true => run.await,
@@ -60,6 +61,12 @@ impl Session {
             self.transactions.fail(&error);
             missing::explain(error, &self.database.tables(), self.refuses_files)
         });
+        if result.is_ok()
+            && planning.is_counted()
+            && let Some(name) = parsed.prepared_name()
+        {
+            self.prepared.account(&name, planning);
+        }
         Outcome::tracked(
             tracked,
             result.map(|outcome| self.transactions.watch(outcome)),
@@ -67,7 +74,12 @@ impl Session {
     }
 
     /// Its state is moved before it runs, so what is large and not in every statement is boxed.
-    async fn run_any(&self, parsed: &Parsed, tracked: &Tracked) -> Result<Outcome, SqlError> {
+    async fn run_any(
+        &self,
+        parsed: &Parsed,
+        tracked: &Tracked,
+        planning: &Planning,
+    ) -> Result<Outcome, SqlError> {
         if let Some(statement) = parsed.tier_statement()? {
             self.check_right("a tier's definition")?;
             self.refuse_in_transaction("a tier's definition in a transaction")?;
@@ -80,7 +92,7 @@ impl Session {
             return Box::pin(self.backup(statement, tracked)).await;
         }
         let mut compact = parsed
-            .parse_compact()
+            .parse_compact(|tokens| Ok(planning.of_tokens(tokens)?))
             .map_err(|error| match parsed.is_copy_from() {
                 true => unsupported::COPY_FROM.into(),
                 false => error,
@@ -104,7 +116,10 @@ impl Session {
         let written = written_parameters(&compact.statement);
         match Box::pin(self.plan_compact(compact)).await {
             Ok((state, plan)) => Box::pin(self.run_plan(state, plan, &[], written)).await,
-            Err(_) => Box::pin(self.run_planned(parsed.parse()?, &[])).await,
+            Err(_) => {
+                planning.of_tokens(parsed.count())?;
+                Box::pin(self.run_planned(parsed.parse()?, &[])).await
+            }
         }
     }
 
@@ -479,7 +494,7 @@ impl Session {
 }
 
 /// Whether the statement changes what tables there are, or what they are declared to be.
-fn is_definition(statement: &ast::Statement) -> bool {
+pub(super) fn is_definition(statement: &ast::Statement) -> bool {
     matches!(
         statement,
         ast::Statement::CreateTable(_)
@@ -593,7 +608,8 @@ mod tests {
         let session = Session::new(database, &SessionOptions::default()).unwrap();
         let parsed = split("SELECT 1").unwrap().remove(0);
         let tracked = session.connection.begin("SELECT 1");
-        let bytes = size_of_val(&session.run_any(&parsed, &tracked));
+        let planning = Planning::new(&session.memory);
+        let bytes = size_of_val(&session.run_any(&parsed, &tracked, &planning));
         assert!(bytes < 8 << 10, "{bytes} bytes");
     }
 }
