@@ -71,7 +71,7 @@ mod view;
 mod windows;
 mod work;
 
-pub use activity::{Listed, Monitor, StatementActivity, TIME_BOUNDS_S, Totals};
+pub use activity::{Canceller, Listed, Monitor, StatementActivity, TIME_BOUNDS_S, Totals};
 pub use ddl_text::{create_table_text, replicas_text};
 pub use error::{
     ChangeError, CopyError, DefinitionError, ErrorKind, InsertError, PreparedError, SqlError,
