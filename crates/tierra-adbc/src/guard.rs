@@ -47,7 +47,8 @@ pub(crate) fn call<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     done.unwrap_or_else(|panic| Err(of_panic(panic.as_ref())))
 }
 
-fn of_panic(panic: &(dyn Any + Send)) -> Error {
+/// The error for a panic.
+pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     let text = text.unwrap_or_else(|| "a panic that says nothing".to_owned());

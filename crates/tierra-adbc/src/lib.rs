@@ -2,7 +2,7 @@
 //! talks to it by one C interface and gets columns of Arrow without a copy.
 //!
 //! ```text
-//! driver manager --> TierraDriverInit: a table of C functions, from adbc_ffi
+//! driver manager --> entry::TierraDriverInit: a table of C functions, from adbc_ffi
 //!   TierraDriver ------ a directory: opened, or shared with what the process has open
 //!   TierraConnection -- a Session: catalog, transactions
 //!   TierraStatement --- SQL with bound rows, or rows for a table
@@ -21,6 +21,7 @@ mod answer;
 mod bound;
 mod connection;
 mod database;
+pub mod entry;
 mod error;
 pub mod foreign;
 mod guard;
@@ -37,14 +38,3 @@ pub use statement::TierraStatement;
 /// As in the binary `tierra`. Whatever links this crate is a library that other programs load, and brings its own allocator.
 #[global_allocator]
 static ALLOCATOR: tierra_allocator::Allocator = tierra_allocator::Allocator;
-
-/// The two functions by which a driver manager finds the driver; `adbc.h` says how they are called.
-pub mod entry {
-    #![allow(
-        missing_docs,
-        clippy::missing_safety_doc,
-        reason = "a macro of adbc_ffi writes them"
-    )]
-
-    adbc_ffi::export_driver!(TierraDriverInit, crate::TierraDriver);
-}

@@ -683,6 +683,12 @@ class Errors(DriverTest):
                 cursor.adbc_ingest("t", batch, mode="append")
             with self.raises(dbapi.Error):
                 cursor.execute("SELECT ?", batch)
+        # A row that is NULL as a whole, and rows that are no struct.
+        for rows in [pyarrow.array([{"name": "a"}, None]), pyarrow.array([1])]:
+            with self.raises(dbapi.Error):
+                cursor.execute("INSERT INTO t VALUES (?)", rows)
+            with self.raises(dbapi.Error):
+                cursor.adbc_ingest("t", rows, mode="append")
         cursor.execute("SELECT count(*) FROM t")
         self.assertEqual(cursor.fetchone(), (0,))
 

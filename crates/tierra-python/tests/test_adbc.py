@@ -15,7 +15,7 @@ class AdbcTest(unittest.TestCase):
     def test_both_kinds_of_connections_share_a_database(self):
         with tempfile.TemporaryDirectory() as scratch:
             path = pathlib.Path(scratch) / "db"
-            with tierra.connect(path) as own, tierra.adbc.connect(path, threads=2) as other:
+            with tierra.connect(path) as own, tierra.adbc.connect(path) as other:
                 own.sql("CREATE TABLE t (id BIGINT)")
                 own.sql("INSERT INTO t VALUES (1), (2)")
                 with other.cursor() as cursor:
