@@ -1,13 +1,12 @@
 //! Arrow data of other libraries, taken over without a copy.
 //!
-//! Lengths, offsets and texts are checked before they are believed: a producer may be wrong, and a text that is not UTF-8 must not
-//! become a string of Rust.
+//! They are checked before they are believed, as those that the driver of ADBC is given.
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
-use arrow::datatypes::{DataType, Schema, SchemaRef};
-use arrow::error::ArrowError;
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::datatypes::SchemaRef;
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
+use tierra_adbc::foreign;
 
 use crate::error::{DataError, ProgrammingError};
 
@@ -30,10 +29,7 @@ pub(crate) fn reader(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchR
         false => AnyRecordBatch::RecordBatch(object.extract()?),
     };
     let stream = stream.into_reader()?;
-    let schema = plain(&stream.schema());
-    let under = schema.clone();
-    let batches = stream.map(move |batch| checked(&batch?, &under));
-    Ok(Box::new(RecordBatchIterator::new(batches, schema)))
+    Ok(foreign::checked(stream))
 }
 
 /// All rows of `object`.
@@ -47,25 +43,4 @@ pub(crate) fn rows(
     let batches = py.detach(|| reader.collect::<Result<Vec<_>, _>>());
     let batches = batches.map_err(|error| DataError::new_err(error.to_string()))?;
     Ok((schema, batches))
-}
-
-/// `schema` without what libraries note in it for themselves.
-fn plain(schema: &Schema) -> SchemaRef {
-    let fields = schema.fields().iter();
-    let fields = fields.map(|field| field.as_ref().clone().with_metadata(Default::default()));
-    Schema::new(fields.collect::<Vec<_>>()).into()
-}
-
-fn checked(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    batch.columns().iter().try_for_each(check)?;
-    RecordBatch::try_new(schema.clone(), batch.columns().to_vec())
-}
-
-/// Fails if the array's buffers cannot be what its type says.
-pub(crate) fn check(array: &ArrayRef) -> Result<(), ArrowError> {
-    match array.data_type() {
-        // Any bytes of the right length are numbers.
-        ty if ty.is_primitive() || *ty == DataType::Boolean => array.to_data().validate(),
-        _ => array.to_data().validate_full(),
-    }
 }

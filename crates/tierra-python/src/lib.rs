@@ -29,10 +29,8 @@ mod values;
 use std::ffi::OsString;
 
 use pyo3::prelude::*;
-
-/// As in the binary `tierra`, so that a query is as fast here as there. Python keeps its own allocator.
-#[global_allocator]
-static ALLOCATOR: tierra_allocator::Allocator = tierra_allocator::Allocator;
+// The library has the functions of the driver, and its allocator: that of the binary `tierra`. Python keeps its own.
+use tierra_adbc as _;
 
 /// The command line. Returns the exit status.
 #[pyfunction]

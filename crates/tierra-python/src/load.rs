@@ -69,6 +69,7 @@ pub(crate) fn load(
         let options = LoadOptions {
             progress: Some(&tell),
             cancel: Some(&flag),
+            ..LoadOptions::default()
         };
         let report = match sources {
             Sources::Files(files) => load_files(&database, &table, &files, &options),

@@ -20,6 +20,7 @@ use pyo3::types::{
     PyList, PyRange, PySet, PyString, PyTime, PyTuple,
 };
 use pyo3_arrow::input::AnyArray;
+use tierra_adbc::foreign;
 
 use crate::arrow_in;
 use crate::error::{DataError, ProgrammingError};
@@ -92,7 +93,7 @@ fn list(value: &Bound<'_, PyAny>) -> PyResult<Option<ArrayRef>> {
     };
     let chunks = array.into_chunked_array()?;
     let (chunks, field) = chunks.into_inner();
-    let checked = chunks.iter().try_for_each(arrow_in::check);
+    let checked = chunks.iter().try_for_each(foreign::check);
     checked.map_err(wrong)?;
     let array = match chunks.as_slice() {
         [only] => only.clone(),

@@ -72,7 +72,7 @@ mod view;
 mod windows;
 mod work;
 
-pub use activity::{Listed, Monitor, StatementActivity, TIME_BOUNDS_S, Totals};
+pub use activity::{Canceller, Listed, Monitor, StatementActivity, TIME_BOUNDS_S, Totals};
 pub use blocking_thread::BlockingThread;
 pub use ddl_text::{create_table_text, replicas_text};
 pub use error::{

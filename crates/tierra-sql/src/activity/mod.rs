@@ -10,6 +10,7 @@
 //!
 //! Invariant: a statement is listed exactly while its [`Tracked`] lives, and a session while its [`Connection`] does.
 
+mod canceller;
 mod monitor;
 mod running;
 mod tables;
@@ -22,6 +23,8 @@ use std::time::SystemTime;
 
 use tierra_engine::Database;
 
+use self::canceller::Cancel;
+pub use self::canceller::Canceller;
 pub use self::monitor::{Monitor, StatementActivity};
 pub use self::running::Listed;
 pub(crate) use self::running::{Commit, TEXT_MOST, Tracked, cancellable};
@@ -168,6 +171,7 @@ impl Connection {
         let id = self.activity.next_id();
         let running = Arc::new(Running::new(id, Arc::clone(&self.client), text.into()));
         lock(&self.activity.running).insert(id, Arc::clone(&running));
+        Canceller::note(Arc::clone(&running) as _);
         Tracked::new(Arc::clone(&self.activity), running)
     }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures::task::AtomicWaker;
 
+use super::canceller::Cancel;
 use super::{Activity, Client, lock};
 use crate::error::SqlError;
 use crate::work::{PlanWork, Work};
@@ -77,11 +78,6 @@ impl Running {
         }
     }
 
-    pub(super) fn cancel(&self) {
-        self.stage.fetch_or(CANCELLED, Ordering::AcqRel);
-        self.waker.wake();
-    }
-
     pub(super) fn is_of(&self, client: &Arc<Client>) -> bool {
         Arc::ptr_eq(&self.client, client)
     }
@@ -120,6 +116,13 @@ impl Running {
             CANCELLED => Err(SqlError::Cancelled),
             _ => Ok(()),
         }
+    }
+}
+
+impl Cancel for Running {
+    fn cancel(&self) {
+        self.stage.fetch_or(CANCELLED, Ordering::AcqRel);
+        self.waker.wake();
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) use self::check::unreadable;
 pub(crate) use self::csv_table::CsvTable;
 pub use self::error::LoadError;
 pub(crate) use self::source::Format;
-pub use self::source::{LoadOptions, Progress};
+pub use self::source::{LoadOptions, LoadTable, Progress};
 use self::source::{Source, UNWATCHED};
 pub use self::target::LoadReport;
 use self::target::LoadTarget;

@@ -15,6 +15,20 @@ pub struct LoadOptions<'a> {
     pub progress: Option<&'a (dyn Fn(Progress) + Sync)>,
     /// Set to stop the load, which is then undone.
     pub cancel: Option<&'a AtomicBool>,
+    /// Which table takes the rows.
+    pub table: LoadTable,
+}
+
+/// Which table takes the rows of a load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LoadTable {
+    /// The one of that name, or a new one if there is none.
+    #[default]
+    Any,
+    /// A new one: it is an error if there is one of that name.
+    New,
+    /// The one of that name: it is an error if there is none.
+    Existing,
 }
 
 /// The progress of a load.
@@ -40,6 +54,7 @@ pub(crate) enum Format {
 pub(super) const UNWATCHED: LoadOptions<'static> = LoadOptions {
     progress: None,
     cancel: None,
+    table: LoadTable::Any,
 };
 
 /// One of the files of a load.
@@ -116,6 +131,11 @@ impl<'a> Source<'a> {
                 }
             },
         )
+    }
+
+    /// Which table takes the rows.
+    pub(super) fn table(&self) -> LoadTable {
+        self.options.table
     }
 
     pub(super) fn check_cancelled(&self) -> Result<(), LoadError> {

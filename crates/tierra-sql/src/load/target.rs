@@ -9,8 +9,9 @@ use tierra_column::Encoding;
 use tierra_engine::{ColumnSource, ColumnsError, Database, Loader, TableSpec};
 
 use super::error::LoadError;
-use super::source::{Progress, Source};
+use super::source::{LoadTable, Progress, Source};
 use crate::ddl::{refuse_reserved, spec_of_schema};
+use crate::error::DefinitionError;
 
 /// The result of a load.
 #[derive(Debug, Clone)]
@@ -67,8 +68,20 @@ impl<'a> LoadTarget<'a> {
         if let Some(opened) = &self.opened {
             return Ok(Arc::clone(&opened.schema));
         }
-        let (table, created) = match self.database.table(self.name) {
+        let wanted = source.table();
+        let found = match wanted {
+            // Beginning a table of a name that is taken fails.
+            LoadTable::New => None,
+            LoadTable::Any | LoadTable::Existing => self.database.table(self.name),
+        };
+        let (table, created) = match found {
             Some(found) => (found, false),
+            None if wanted == LoadTable::Existing => {
+                return Err(LoadError::Definition {
+                    file: source.path.to_path_buf(),
+                    source: DefinitionError::NoSuchTable(self.name.to_string()),
+                });
+            }
             None => {
                 refuse_reserved(self.name).map_err(|error| LoadError::Definition {
                     file: source.path.to_path_buf(),

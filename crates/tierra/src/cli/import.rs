@@ -101,6 +101,7 @@ async fn import(
         let options = LoadOptions {
             progress: Some(&show),
             cancel: Some(&flag),
+            ..LoadOptions::default()
         };
         let report = load_file(engine, name, &file, &options).map_err(|error| match error {
             LoadError::Cancelled { .. } => CommandError::Interrupted,

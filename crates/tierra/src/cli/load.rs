@@ -62,6 +62,7 @@ fn load(
     let options = LoadOptions {
         progress: Some(&show),
         cancel: Some(&flag),
+        ..LoadOptions::default()
     };
     let report =
         load_files(database.engine(), table, files, &options).map_err(|error| match error {
