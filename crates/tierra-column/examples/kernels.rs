@@ -39,6 +39,7 @@ struct Input {
 struct Output {
     u32s: Box<Aligned<u32, BLOCK_LEN>>,
     u64s: Box<Aligned<u64, BLOCK_LEN>>,
+    gathered: Vec<u64>,
     packed: Box<Aligned<u8, PACKED_BYTES>>,
     mask: Mask,
     number: u128,
@@ -50,6 +51,7 @@ impl Output {
         Self {
             u32s: Box::new(Aligned([0; _])),
             u64s: Box::new(Aligned([0; _])),
+            gathered: Vec::new(),
             packed: Box::new(Aligned([0; _])),
             mask: Mask::none(),
             number: 0,
@@ -59,9 +61,10 @@ impl Output {
 
     /// Compresses keep what follows undefined.
     fn answer(&self, kept: usize) -> impl PartialEq + use<> {
-        let bytes = self.packed.0.to_vec();
+        let (bytes, gathered) = (self.packed.0.to_vec(), self.gathered.clone());
         let (u32s, u64s) = (self.u32s.0[..kept].to_vec(), self.u64s.0[..kept].to_vec());
-        (bytes, u32s, u64s, self.mask, self.number, self.extremes)
+        let unpacked = (gathered, u32s, u64s);
+        (bytes, unpacked, self.mask, self.number, self.extremes)
     }
 }
 
@@ -159,7 +162,8 @@ const KERNELS: [Kernel; 14] = [
         name: "slice gather u64",
         widths: 64..=64,
         run: |kernels, i, o| {
-            let gathered = kernels.gather(&i.dictionary, &i.codes, &mut o.u64s.0);
+            o.gathered.clear();
+            let gathered = kernels.gather(&i.dictionary, &i.codes, &mut o.gathered);
             gathered.expect("the dictionary has all codes of 12 bits");
         },
     },

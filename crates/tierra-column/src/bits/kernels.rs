@@ -258,20 +258,16 @@ impl Kernels {
         arch::on_codes(self.0, masked_block(packed, width, n), MinMax { mask })
     }
 
-    /// `out[i] = dictionary[codes[i]]`.
+    /// Appends `dictionary[code]` for every code.
     ///
     /// # Errors
-    /// [`CodeOutOfRange`] if any code is not below `dictionary.len()`; `out` is then untouched.
-    ///
-    /// # Panics
-    /// If there are not as many places as codes.
+    /// [`CodeOutOfRange`] if any code is not below `dictionary.len()`; `out` is then as it was.
     pub fn gather<T: Copy>(
         &self,
         dictionary: &[T],
         codes: &[u32],
-        out: &mut [T],
+        out: &mut Vec<T>,
     ) -> Result<(), CodeOutOfRange> {
-        assert_eq!(codes.len(), out.len(), "as many places as codes");
         arch::gather(self.0, dictionary, codes, out).map_err(|code| CodeOutOfRange {
             code,
             len: dictionary.len(),

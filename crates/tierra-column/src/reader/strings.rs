@@ -188,18 +188,11 @@ impl StringColumn {
         kernels: Kernels,
     ) -> Result<(), FormatError> {
         let start = self.views.len();
-        self.views.resize(start + codes.len(), 0);
+        let gathered = kernels.gather(values.views(), codes, &mut self.views);
+        gathered.map_err(|error| FormatError::corrupt("a dictionary chunk", error.to_string()))?;
         let first = self.share(values.data_buffers());
-        let out = &mut self.views[start..];
-        if let Err(error) = kernels.gather(values.views(), codes, out) {
-            self.views.truncate(start);
-            return Err(FormatError::corrupt(
-                "a dictionary chunk",
-                error.to_string(),
-            ));
-        }
         if first > 0 {
-            rebase(out, first);
+            rebase(&mut self.views[start..], first);
         }
         Ok(())
     }

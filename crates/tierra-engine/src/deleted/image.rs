@@ -28,8 +28,7 @@ pub(crate) struct Image {
 
 impl Image {
     pub(crate) fn of(segment: u32, rows: &DeletedRows) -> Image {
-        let mut rows = rows.bitmap();
-        rows.optimize();
+        let rows = rows.bitmap();
         Image { segment, rows }
     }
 
@@ -92,7 +91,7 @@ pub(crate) fn read(
         && read.len() == u64::from(rows)
         && read.max().is_some_and(|last| last < segment_rows);
     match is_right {
-        true => Ok(Arc::new(DeletedRows::of(&read))),
+        true => Ok(Arc::new(read.iter().collect())),
         false => Err(corrupt(format!(
             "it is not that of segment {segment}, which has {segment_rows} rows, {rows} of them deleted"
         ))),
@@ -106,7 +105,7 @@ mod tests {
     #[test]
     fn what_is_read_is_what_was_written_or_an_error() {
         for rows in [vec![0], vec![5, 99_999], (0..100_000).collect()] {
-            let deleted = DeletedRows::of(&rows.iter().copied().collect());
+            let deleted: DeletedRows = rows.iter().copied().collect();
             let image = Image::of(3, &deleted);
             let bytes = image.bytes();
             assert_eq!(bytes.len(), image.len_bytes());

@@ -77,17 +77,16 @@ impl Deletions {
             return Ok(self.clone());
         }
         let mut all = self.0.as_deref().cloned().unwrap_or_default();
-        for (segment, bitmap) in rows.by_segment() {
-            let found = all.segments.binary_search_by_key(&segment, |(id, _)| *id);
-            let at = found.unwrap_or_else(|at| {
-                let none = Arc::new(DeletedRows::default());
-                all.segments.insert(at, (segment, none));
-                at
-            });
-            let of_segment = &mut all.segments[at].1;
-            let more = of_segment.with(bitmap);
-            *of_segment = Arc::new(more.map_err(|row| RowId::new(segment, row))?);
-            all.count += bitmap.len();
+        for (segment, more) in rows.by_segment() {
+            match all.segments.binary_search_by_key(&segment, |(id, _)| *id) {
+                Ok(at) => {
+                    let of_segment = &mut all.segments[at].1;
+                    let with = of_segment.with(more);
+                    *of_segment = Arc::new(with.map_err(|row| RowId::new(segment, row))?);
+                }
+                Err(at) => all.segments.insert(at, (segment, Arc::new(more.clone()))),
+            }
+            all.count += more.count() as u64;
         }
         Ok(Self(Some(Arc::new(all))))
     }

@@ -11,8 +11,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use roaring::RoaringBitmap;
-
 use super::DeletedRows;
 use super::row_ids::RowIds;
 use crate::manifest::row_id::RowId;
@@ -99,7 +97,7 @@ impl Moves {
         if rows.by_segment().all(|(id, _)| stays(id)) {
             return Ok(None);
         }
-        let mut moved = RoaringBitmap::new();
+        let mut moved = DeletedRows::default();
         for (id, rows) in rows.by_segment() {
             let Ok(place) = place(id) else {
                 continue;
@@ -112,7 +110,7 @@ impl Moves {
         let mut all = rows.in_segments(stays);
         // Without a segment no row was left, so that each was an error above.
         if let Some(to) = self.to {
-            all.extend(moved.iter().map(|row| RowId::new(to, row)));
+            all.add(to, &moved);
         }
         Ok(Some(all))
     }
@@ -129,7 +127,7 @@ mod tests {
     }
 
     fn gone(rows: &[u32]) -> Option<Arc<DeletedRows>> {
-        Some(Arc::new(DeletedRows::of(&rows.iter().copied().collect())))
+        Some(Arc::new(rows.iter().copied().collect()))
     }
 
     /// Segments 1, of five rows, and 3, of four, become 7; then 7 becomes 9.

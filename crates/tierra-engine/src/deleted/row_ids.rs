@@ -7,18 +7,22 @@
 //!
 //! Invariant: no row is in it twice. `decode` checks what it is given and never panics.
 
+use arrow::array::BooleanBufferBuilder;
+use arrow::buffer::BooleanBuffer;
 use roaring::RoaringBitmap;
 
+use super::rows::{DeletedRows, PAGE_ROWS};
 use crate::manifest::SEGMENT_ROWS;
 use crate::manifest::row_id::RowId;
 
 const ALIGN: usize = 8;
 
-/// Rows of a table, each once, ascending. Compressed: one row takes a few allocations, a hundred million some megabytes.
+/// Rows of a table, each once, ascending: a bit per row of the pages of 8,192 rows that have any. One row takes two KiB at most, a
+/// hundred million some megabytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RowIds {
-    /// Ordered by segment id; no set is empty.
-    segments: Vec<(u32, RoaringBitmap)>,
+    /// Ordered by segment id; none is empty.
+    segments: Vec<(u32, DeletedRows)>,
 }
 
 impl RowIds {
@@ -27,42 +31,70 @@ impl RowIds {
     /// # Panics
     /// If no segment can have the row's number: it comes from no snapshot.
     pub fn insert(&mut self, row: RowId) -> bool {
+        self.of_segment(row).insert(row.row() as u32)
+    }
+
+    /// Adds rows, given by their numbers ([`RowId::get`]). Tells for each whether it was not there yet. Fast if rows come as scans
+    /// tell them.
+    ///
+    /// # Panics
+    /// As [`RowIds::insert`].
+    pub fn insert_all(&mut self, numbers: &[u64]) -> BooleanBuffer {
+        const PAGE: u64 = PAGE_ROWS as u64;
+        let mut are_new = BooleanBufferBuilder::new(numbers.len());
+        for of_page in numbers.chunk_by(|a, b| a / PAGE == b / PAGE) {
+            let first = RowId::from_number(of_page[0]);
+            let rows = of_page.iter().map(|number| (number % PAGE) as usize);
+            let page = first.row() / PAGE_ROWS;
+            self.of_segment(first)
+                .insert_in_page(page, rows, &mut are_new);
+        }
+        are_new.finish()
+    }
+
+    /// The rows of a row's segment, which gets one more.
+    fn of_segment(&mut self, row: RowId) -> &mut DeletedRows {
         let segment = u32::try_from(row.segment()).expect("a row of a segment");
         let at = match self.segments.last() {
             // Scans tell rows segment by segment.
             Some((last, _)) if *last == segment => self.segments.len() - 1,
             _ => self.place_of(segment),
         };
-        self.segments[at].1.insert(row.row() as u32)
+        &mut self.segments[at].1
     }
 
     /// Where a segment's set is, which is made if there is none.
     fn place_of(&mut self, segment: u32) -> usize {
         let found = self.segments.binary_search_by_key(&segment, |(id, _)| *id);
         found.unwrap_or_else(|at| {
-            self.segments.insert(at, (segment, RoaringBitmap::new()));
+            self.segments.insert(at, (segment, DeletedRows::default()));
             at
         })
+    }
+
+    /// Adds rows of a segment, at least one.
+    pub(super) fn add(&mut self, segment: u32, rows: &DeletedRows) {
+        let at = self.place_of(segment);
+        self.segments[at].1.extend_from(rows);
     }
 
     /// Adds all rows of another set.
     pub fn extend_from(&mut self, other: &RowIds) {
         for (segment, rows) in other.by_segment() {
-            let at = self.place_of(segment);
-            self.segments[at].1 |= rows;
+            self.add(segment, rows);
         }
     }
 
     /// Whether the row is among them.
     pub fn contains(&self, row: RowId) -> bool {
-        let segment = |(id, _): &(u32, RoaringBitmap)| u64::from(*id);
+        let segment = |(id, _): &(u32, DeletedRows)| u64::from(*id);
         let found = self.segments.binary_search_by_key(&row.segment(), segment);
-        found.is_ok_and(|at| self.segments[at].1.contains(row.row() as u32))
+        found.is_ok_and(|at| self.segments[at].1.contains(row.row()))
     }
 
     /// Number of rows.
     pub fn len(&self) -> u64 {
-        self.segments.iter().map(|(_, rows)| rows.len()).sum()
+        self.by_segment().map(|(_, rows)| rows.count() as u64).sum()
     }
 
     /// Whether there are no rows.
@@ -77,7 +109,7 @@ impl RowIds {
     }
 
     /// The rows of each segment.
-    pub(crate) fn by_segment(&self) -> impl Iterator<Item = (u32, &RoaringBitmap)> {
+    pub(crate) fn by_segment(&self) -> impl Iterator<Item = (u32, &DeletedRows)> {
         self.segments.iter().map(|(id, rows)| (*id, rows))
     }
 
@@ -89,17 +121,25 @@ impl RowIds {
         }
     }
 
-    /// Bytes that [`RowIds::encode`] appends, about.
+    /// Their bytes of memory.
+    pub fn near_bytes(&self) -> usize {
+        self.by_segment().map(|(_, rows)| rows.near_bytes()).sum()
+    }
+
+    /// The most bytes that [`RowIds::encode`] appends, about.
     pub(crate) fn stored_bytes(&self) -> usize {
-        let segments = self.segments.iter();
-        segments.map(|(_, rows)| 16 + rows.serialized_size()).sum()
+        let segments = self.by_segment();
+        segments
+            .map(|(_, rows)| 16 + rows.bitmap_bytes_most())
+            .sum()
     }
 
     /// Appends the set to `out`.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&(self.segments.len() as u32).to_le_bytes());
         out.extend_from_slice(&[0; 4]);
-        for (segment, rows) in &self.segments {
+        for (segment, rows) in self.by_segment() {
+            let rows = rows.bitmap();
             let len_bytes = rows.serialized_size();
             out.extend_from_slice(&segment.to_le_bytes());
             out.extend_from_slice(&(len_bytes as u32).to_le_bytes());
@@ -121,11 +161,11 @@ impl RowIds {
         let u32_of = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
         let count = u32_of(take(4)?);
         take(4)?;
-        let mut segments: Vec<(u32, RoaringBitmap)> = Vec::new();
+        let mut segments: Vec<(u32, DeletedRows)> = Vec::new();
         for _ in 0..count {
             let (id, len_bytes) = (u32_of(take(4)?), u32_of(take(4)?) as usize);
             let stored = take(len_bytes.next_multiple_of(ALIGN))?;
-            let rows = read_bitmap(&stored[..len_bytes])?;
+            let rows = read_bitmap(&stored[..len_bytes])?.iter().collect();
             if segments.last().is_some_and(|(last, _)| *last >= id) {
                 return Err(format!("segment {id} of the deleted rows is out of order"));
             }
@@ -190,6 +230,22 @@ mod tests {
         more.extend_from(&[RowId::new(1, 1), RowId::new(2, 8)].into_iter().collect());
         rows.insert(RowId::new(1, 1));
         assert_eq!(more, rows);
+    }
+
+    #[test]
+    fn rows_added_together_are_those_added_one_by_one() {
+        let first = RowId::new(4, 1_000_000).get();
+        // In order, as scans tell them, then in none, and some twice.
+        let ascending: Vec<u64> = (first..first + 200_000).step_by(3).collect();
+        let scattered = (0..5_000_u64).map(|at| first + at * 7_919 % 150_000);
+        for numbers in [ascending, scattered.collect(), vec![first; 3], vec![]] {
+            let (mut together, mut one_by_one) = (sample(), sample());
+            let are_new = together.insert_all(&numbers);
+            let numbers = numbers.iter().map(|number| RowId::from_number(*number));
+            let expected: Vec<bool> = numbers.map(|row| one_by_one.insert(row)).collect();
+            assert!(are_new.iter().eq(expected));
+            assert_eq!(together, one_by_one);
+        }
     }
 
     #[test]

@@ -114,24 +114,16 @@ impl TableVersion {
 
     /// The first of these rows that this version does not have.
     pub(crate) fn first_missing(&self, rows: &RowIds) -> Option<RowId> {
-        for (segment, bitmap) in rows.by_segment() {
-            let last = RowId::new(segment, bitmap.max()?);
-            let missing = match self.locate_stored(last) {
+        rows.by_segment().find_map(|(segment, rows)| {
+            let last = RowId::new(segment, rows.last()?);
+            match self.locate_stored(last) {
                 None => Some(last),
                 Some(_) => {
-                    let deleted = self.deletions.of(segment);
-                    let deleted = deleted.and_then(|deleted| {
-                        let mut rows = bitmap.iter();
-                        rows.find(|row| deleted.contains(*row as usize))
-                    });
-                    deleted.map(|row| RowId::new(segment, row))
+                    let deleted = self.deletions.of(segment)?.first_common(rows)?;
+                    Some(RowId::new(segment, deleted))
                 }
-            };
-            if missing.is_some() {
-                return missing;
             }
-        }
-        None
+        })
     }
 
     pub(crate) fn dictionary(&self, column: usize) -> Option<&Dictionary> {

@@ -75,14 +75,14 @@ pub(super) struct Label {
 impl Record {
     /// A record with one part: rows that go, and rows that come.
     pub(crate) fn of(deleted: &RowIds, rows: Option<&RecordBatch>) -> Result<Self, ArrowError> {
-        let mut bytes = MutableBuffer::with_capacity(1024);
+        let mut encoded = Vec::new();
+        if !deleted.is_empty() {
+            deleted.encode(&mut encoded);
+        }
+        let mut bytes = MutableBuffer::with_capacity(1024 + encoded.len());
         bytes.extend_zeros(LINE_BYTES + PART_HEADER_BYTES);
         let deleted_at = bytes.len();
-        if !deleted.is_empty() {
-            let mut encoded = Vec::new();
-            deleted.encode(&mut encoded);
-            bytes.extend_from_slice(&encoded);
-        }
+        bytes.extend_from_slice(&encoded);
         let deleted_len = (bytes.len() - deleted_at) as u32;
         pad(&mut bytes, ALIGN);
         let rows_at = bytes.len();

@@ -134,13 +134,13 @@ pub(super) fn on_u64s<K: Kernel>(level: Available, values: &[u64], kernel: K) ->
     }
 }
 
-/// `out[i] = dictionary[codes[i]]`; `Err` with the largest code, and `out` untouched, if the
+/// Appends `dictionary[code]` for every code; `Err` with the largest code, and `out` as it was, if the
 /// dictionary does not have it.
 pub(super) fn gather<T: Copy>(
     level: Available,
     dictionary: &[T],
     codes: &[u32],
-    out: &mut [T],
+    out: &mut Vec<T>,
 ) -> Result<(), u32> {
     if let Some((_, largest)) = on_u32s(level, codes, MinMax { mask: None })
         && largest >= dictionary.len() as u64

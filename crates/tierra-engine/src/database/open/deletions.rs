@@ -95,7 +95,7 @@ pub(super) fn replayed(
 ) -> Result<Deletions, String> {
     let mut included = lost.clone();
     for (id, rows) in deleted.by_segment().filter(|(id, _)| !lost.contains(id)) {
-        let last = rows.max().unwrap_or_default();
+        let last = rows.last().unwrap_or_default();
         let segments = &entry.segments;
         let at = segments.binary_search_by_key(&id, |segment| segment.id);
         let stored_rows = match at {

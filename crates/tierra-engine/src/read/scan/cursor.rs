@@ -570,7 +570,10 @@ impl ScanCursor {
             }
             if let Some(ids) = &mut self.batch.ids {
                 let first = RowId::new(segment.id(), (block * BLOCK_LEN) as u32).get();
-                ids.extend(mask.iter().map(|row| first + row as u64));
+                match rows == segment.block_rows(block) {
+                    true => ids.extend(first..first + rows as u64),
+                    false => ids.extend(mask.iter().map(|row| first + row as u64)),
+                }
             }
             self.batch.rows += rows;
         }
@@ -746,7 +749,8 @@ impl ScanCursor {
             .filter_map(|place| self.whole.take(place).or_else(|| sinks.take_values(place)))
             .collect();
         if let Some(ids) = &mut self.batch.ids {
-            columns.push(Arc::new(UInt64Array::from(std::mem::take(ids))));
+            let next = Vec::with_capacity(ids.len());
+            columns.push(Arc::new(UInt64Array::from(std::mem::replace(ids, next))));
         }
         let options =
             RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.batch.rows)));

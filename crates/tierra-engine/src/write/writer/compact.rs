@@ -6,8 +6,6 @@
 
 use std::sync::Arc;
 
-use roaring::RoaringBitmap;
-
 use super::background::BackgroundTask;
 use super::compact_step::{CompactStep, Compacted, is_worn};
 use super::jobs::{Job, JobKind};
@@ -197,11 +195,10 @@ impl Writer {
 }
 
 /// The rows of the new segment that were deleted since the work on it began.
-fn gone_since(from: &[MovedSegment], now: &TableVersion) -> Arc<DeletedRows> {
-    let mut gone = RoaringBitmap::new();
-    for moved in from {
+fn gone_since<'a>(from: &'a [MovedSegment], now: &'a TableVersion) -> Arc<DeletedRows> {
+    let of_segment = move |moved: &'a MovedSegment| {
         let rows = now.deletions.of(moved.id).into_iter();
-        gone.extend(moved.moved(rows.flat_map(|rows| rows.iter())).flatten());
-    }
-    Arc::new(DeletedRows::of(&gone))
+        moved.moved(rows.flat_map(|rows| rows.iter())).flatten()
+    };
+    Arc::new(from.iter().flat_map(of_segment).collect())
 }

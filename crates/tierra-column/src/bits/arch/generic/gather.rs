@@ -1,6 +1,6 @@
 //! Codes into the values they stand for.
 
-/// `out[i] = dictionary[codes[i]]`.
+/// Appends `dictionary[code]` for every code.
 ///
 /// # Safety
 /// Every code is below `dictionary.len()`.
@@ -8,10 +8,9 @@
 pub(in crate::bits) unsafe fn gather_unchecked<T: Copy>(
     dictionary: &[T],
     codes: &[u32],
-    out: &mut [T],
+    out: &mut Vec<T>,
 ) {
-    for (place, &code) in out.iter_mut().zip(codes) {
-        // SAFETY: the caller's promise.
-        *place = unsafe { *dictionary.get_unchecked(code as usize) };
-    }
+    // SAFETY: the caller's promise.
+    let value = |&code: &u32| unsafe { *dictionary.get_unchecked(code as usize) };
+    out.extend(codes.iter().map(value));
 }
