@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use adbc_core::error::{Error, Result, Status};
-use tierra::sql::{Canceller, SqlError};
-use tokio::runtime::{Builder, Runtime};
+use tierra::sql::{BlockingThread, Canceller, SqlError};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error;
 
@@ -65,6 +65,7 @@ fn runtime() -> Result<&'static Runtime> {
         .worker_threads(workers)
         .enable_all()
         .thread_name("tierra-query")
+        .on_thread_start(BlockingThread::always)
         .build();
     let runtime = runtime.map_err(|error| {
         Error::with_message_and_status(
@@ -96,7 +97,9 @@ pub(crate) fn wait<T>(
     canceller: &Canceller,
     work: impl Future<Output = std::result::Result<T, SqlError>>,
 ) -> Result<T> {
-    let _context = runtime()?.enter();
+    let runtime = runtime()?;
+    let _blocks = Handle::try_current().is_err().then(BlockingThread::enter);
+    let _context = runtime.enter();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut work = pin!(canceller.scope(work));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use tierra::sql::BlockingThread;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::{InterfaceError, OperationalError};
 
@@ -94,8 +94,8 @@ pub(crate) fn slice<T>(
     runtime: &Runtime,
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
+    let _blocks = Handle::try_current().is_err().then(BlockingThread::enter);
     let _context = runtime.enter();
-    let _blocks = BlockingThread::enter();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     let end = Instant::now() + SLICE;

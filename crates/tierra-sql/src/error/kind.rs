@@ -130,9 +130,9 @@ fn of_prepared(error: &PreparedError) -> ErrorKind {
 fn of_change(error: &ChangeError) -> ErrorKind {
     match error {
         ChangeError::Repeated { .. } | ChangeError::Twice { .. } => ErrorKind::RowTwice,
-        ChangeError::Conflict { .. }
-        | ChangeError::Newer { .. }
-        | ChangeError::Dropped { .. } => ErrorKind::Conflict,
+        ChangeError::Conflict { .. } | ChangeError::Newer { .. } | ChangeError::Dropped { .. } => {
+            ErrorKind::Conflict
+        }
         ChangeError::Nested | ChangeError::NoTransaction => ErrorKind::Transaction,
         ChangeError::Aborted => ErrorKind::TransactionFailed,
         ChangeError::ReadOnly { .. } => ErrorKind::ReadOnly,

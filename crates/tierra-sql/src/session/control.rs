@@ -137,9 +137,9 @@ impl Session {
                 ChangeError::TooManyRows { table, most }.into()
             }
             CommitError::Storage(StorageError::Dropped { table }) => {
-            ChangeError::Dropped { table }.into()
-        }
-        error => SqlError::of_commit(error, "transaction"),
+                ChangeError::Dropped { table }.into()
+            }
+            error => SqlError::of_commit(error, "transaction"),
         })?;
         Ok(self.transactions.put(pending, account)?)
     }
