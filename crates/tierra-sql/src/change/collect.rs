@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, BooleanArray, RecordBatch, UInt64Array};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
 use datafusion::common::internal_err;
@@ -16,9 +17,6 @@ use super::statement::{Change, Effect};
 use crate::error::{ChangeError, InsertError, SqlError};
 use crate::memory::Collected;
 use crate::types::{conform, null_column};
-
-/// Bytes to account for a row id. A set of ids takes less, unless they are few.
-const ROW_ID_BYTES: usize = 8;
 
 /// What a statement does to its table.
 pub(crate) struct Changed {
@@ -38,6 +36,8 @@ pub(crate) struct Collecting<'a> {
     actions: &'a [RowAction],
     schema: SchemaRef,
     changed: Changed,
+    /// Bytes of row ids that are accounted for.
+    id_bytes: usize,
 }
 
 impl<'a> Collecting<'a> {
@@ -62,6 +62,7 @@ impl<'a> Collecting<'a> {
                 count: 0,
                 memory: Collected::new(CONSUMER, pool),
             },
+            id_bytes: 0,
         }
     }
 
@@ -78,14 +79,16 @@ impl<'a> Collecting<'a> {
             Effect::Merge => (self.merged(ids, batch)?, 2),
             _ => (self.changed(ids)?, 1),
         };
-        let count = kept.iter().filter(|kept| **kept).count();
-        self.changed.memory.grow(ids.len() * ROW_ID_BYTES)?;
+        let count = kept.count_set_bits();
+        let id_bytes = self.changed.deleted.near_bytes();
+        self.changed.memory.grow(id_bytes - self.id_bytes)?;
+        self.id_bytes = id_bytes;
         if batch.num_columns() == first || count == 0 {
             return Ok(());
         }
         let rows = match count == batch.num_rows() {
             true => batch.clone(),
-            false => filter_record_batch(batch, &BooleanArray::from(kept))?,
+            false => filter_record_batch(batch, &BooleanArray::new(kept, None))?,
         };
         let columns: Vec<usize> = (first..rows.num_columns()).collect();
         // A NULL is an error only where a row gets it.
@@ -106,13 +109,9 @@ impl<'a> Collecting<'a> {
     }
 
     /// The rows of UPDATE and DELETE: whether each is met for the first time.
-    fn changed(&mut self, ids: &UInt64Array) -> Result<Vec<bool>> {
-        let deleted = &mut self.changed.deleted;
-        let ids = ids.values().iter();
-        let first: Vec<bool> = ids
-            .map(|id| deleted.insert(RowId::from_number(*id)))
-            .collect();
-        let count = first.iter().filter(|is_first| **is_first).count();
+    fn changed(&mut self, ids: &UInt64Array) -> Result<BooleanBuffer> {
+        let first = self.changed.deleted.insert_all(ids.values());
+        let count = first.count_set_bits();
         if count < first.len() && self.change.effect == Effect::Update {
             let table = self.change.table.spec().name.clone();
             return Err(external(ChangeError::Repeated { table }));
@@ -122,7 +121,7 @@ impl<'a> Collecting<'a> {
     }
 
     /// The rows of MERGE: whether each has new values.
-    fn merged(&mut self, ids: &UInt64Array, batch: &RecordBatch) -> Result<Vec<bool>> {
+    fn merged(&mut self, ids: &UInt64Array, batch: &RecordBatch) -> Result<BooleanBuffer> {
         let Some(numbers) = batch.column(1).as_primitive_opt::<Int64Type>() else {
             return internal_err!("no numbers of actions");
         };
@@ -148,7 +147,7 @@ impl<'a> Collecting<'a> {
             }
             kept.push(*action != RowAction::Delete);
         }
-        Ok(kept)
+        Ok(kept.into())
     }
 
     pub(crate) fn finish(self) -> Changed {
