@@ -110,7 +110,7 @@ pub(crate) fn file_of(table: &str) -> String {
 
 /// The 64-bit FNV-1a hash.
 fn fnv_1a(bytes: &[u8]) -> u64 {
-    let add = |hash, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, add)
 }
 
