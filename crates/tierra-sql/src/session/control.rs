@@ -136,9 +136,6 @@ impl Session {
             CommitError::TooManyRows { table, most } => {
                 ChangeError::TooManyRows { table, most }.into()
             }
-            CommitError::Storage(StorageError::Dropped { table }) => {
-                ChangeError::Dropped { table }.into()
-            }
             error => SqlError::of_commit(error, "transaction"),
         })?;
         Ok(self.transactions.put(pending, account)?)
@@ -165,7 +162,7 @@ impl Session {
     }
 }
 
-/// The error of a transaction's commit, after which it can be run again if other sessions were faster. Each statement has compared its keys with those that it saw, so a key that is taken at the
+/// The error of a transaction's commit. Each statement has compared its keys with those that it saw, so a key that is taken at the
 /// commit is another session's. ON CONFLICT, of the tables `upserted`, would have heeded it: run again, the transaction does.
 fn commit_error(error: CommitError, upserted: &[Arc<Table>]) -> SqlError {
     match error {
@@ -176,6 +173,9 @@ fn commit_error(error: CommitError, upserted: &[Arc<Table>]) -> SqlError {
         {
             let (table, what) = (taken.table, "transaction");
             ChangeError::Conflict { table, what }.into()
+        }
+        CommitError::Storage(StorageError::Dropped { table }) => {
+            ChangeError::Dropped { table }.into()
         }
         error => SqlError::of_commit(error, "transaction"),
     }
