@@ -12,8 +12,8 @@
 //!
 //! Rules that every file keeps:
 //!
-//! - A call that comes from outside goes through [`guard::call`]: a panic is an error of that call, and a fork of the process that used
-//!   the driver is refused. What would wait for threads or locks at its end is a [`guard::OfProcess`], which a fork leaves alone.
+//! - A call that comes from outside goes through `guard::call`: a panic is an error of that call, and a fork of the process that used
+//!   the driver is refused. What would wait for threads or locks at its end is a `guard::OfProcess`, which a fork leaves alone.
 //! - Rows of others are checked before they are believed ([`foreign`]).
 //! - Nothing is answered that was not done: what ADBC asks for and Tierra does not have is an error that says so.
 
