@@ -117,7 +117,7 @@ fn argument(column: &ArrayRef, row: usize) -> std::result::Result<Argument, Arro
     })
 }
 
-/// The error of whoever made the rows.
+/// The error of the producer of the rows.
 pub(crate) fn of_arrow(error: &ArrowError) -> Error {
     error::new(
         Status::InvalidData,

@@ -56,7 +56,7 @@ impl TierraConnection {
             };
         }
         match wait(&Canceller::default(), session.sql(command))? {
-            // SQL's COMMIT says so in its answer, which nobody would see here.
+            // SQL's COMMIT says so in its answer, which this call does not return.
             Outcome::Done(done) if done.command != command => Err(error::new(
                 Status::InvalidState,
                 "25P02",

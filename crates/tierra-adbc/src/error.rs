@@ -21,7 +21,7 @@ pub(crate) fn not_implemented(message: impl Into<String>) -> Error {
     new(Status::NotImplemented, "0A000", message)
 }
 
-/// An option that nobody can read.
+/// An option that has no value to be read.
 pub(crate) fn no_option(key: &str) -> Error {
     new(
         Status::NotFound,

@@ -135,7 +135,7 @@ impl<T> Drop for OfProcess<T> {
         if is_fork() {
             std::mem::forget(value);
         } else {
-            // Nobody is left to be told.
+            // No caller is left to get the error.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
         }
     }

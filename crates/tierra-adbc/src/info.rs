@@ -48,7 +48,7 @@ static TOLD: [(InfoCode, Value); 9] = [
     ),
 ];
 
-/// What is told for `codes`, or for all. Codes that nobody knows have no row.
+/// The rows for `codes`, or for all. An unknown code has no row.
 pub(crate) fn info(codes: Option<&HashSet<InfoCode>>) -> Result<RecordBatch> {
     let is_asked = |code: &InfoCode| codes.is_none_or(|codes| codes.contains(code));
     let (mut names, mut kinds, mut places) = (Vec::new(), Vec::new(), Vec::new());

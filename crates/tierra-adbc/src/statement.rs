@@ -248,7 +248,7 @@ impl Statement for TierraStatement {
     fn execute_update(&mut self) -> Result<Option<i64>> {
         call(|| {
             let rows = match self.executed()? {
-                // Nobody asks for the rows.
+                // The caller wants no rows.
                 Executed::Rows(mut answer) => answer.drain().map(|_| None)?,
                 Executed::Done(rows) => rows,
             };

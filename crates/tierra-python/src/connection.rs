@@ -280,7 +280,7 @@ impl Connection {
     /// Makes the changes of the transaction permanent, and ends it. Does nothing if there is none.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         match self.end(py, "COMMIT")? {
-            // SQL's COMMIT says so in its answer, which nobody would see here.
+            // SQL's COMMIT says so in its answer, which this call does not return.
             Some("ROLLBACK") => Err(OperationalError::new_err(
                 "nothing was committed: a statement of the transaction had failed, so it was rolled back",
             )),
