@@ -31,6 +31,9 @@ use super::QueryMemory;
 const MARGIN_BYTES: u64 = 128 << 20;
 /// Time between two checks.
 const PACE: Duration = Duration::from_millis(5);
+/// The same once less than [`MARGIN_BYTES`] are left. A thread touches new memory at some 2 MiB in a millisecond, so what
+/// comes between two checks stays a small part of the margin.
+const FAST_PACE: Duration = Duration::from_millis(1);
 /// Checks without a query before the thread sleeps until it is woken. So queries that follow each other do not pay for waking it.
 const IDLE: u32 = 200;
 /// Checks between ending one query and ending the next, so that memory can be released.
@@ -249,24 +252,45 @@ fn look() {
         if queries.base.near_bytes.is_none() {
             queries.base.near_bytes = Some(queries.near_bytes());
         }
+        let mut pace = PACE;
         if grace == 0 && queries.writing == 0 {
-            if queries.beyond().is_some() {
+            let mut growth = queries.growth();
+            if growth.is_some_and(Growth::is_beyond) {
                 drop(queries);
                 release();
                 queries = lock();
+                growth = queries.growth();
             }
-            if let Some(grown) = queries.beyond()
-                && let Some(last) = queries.running.pop()
-            {
-                last.grown_bytes.store(grown, Ordering::Relaxed);
-                last.waker.wake();
-                grace = GRACE;
+            if let Some(growth) = growth {
+                if growth.is_beyond()
+                    && let Some(last) = queries.running.pop()
+                {
+                    last.grown_bytes
+                        .store(growth.grown_bytes, Ordering::Relaxed);
+                    last.waker.wake();
+                    grace = GRACE;
+                } else if growth.grown_bytes.saturating_add(MARGIN_BYTES) > growth.most_bytes {
+                    pace = FAST_PACE;
+                }
             }
         } else {
             grace = grace.saturating_sub(1);
         }
         drop(queries);
-        std::thread::sleep(PACE);
+        std::thread::sleep(pace);
+    }
+}
+
+/// How much the process has grown, and how much it may.
+#[derive(Clone, Copy)]
+struct Growth {
+    grown_bytes: u64,
+    most_bytes: u64,
+}
+
+impl Growth {
+    fn is_beyond(self) -> bool {
+        self.grown_bytes > self.most_bytes
     }
 }
 
@@ -277,25 +301,27 @@ impl Queries {
         near.max().unwrap_or(0)
     }
 
-    /// The growth of the process, if it is too much.
-    fn beyond(&self) -> Option<u64> {
-        let grown = own_bytes()?.checked_sub(self.base.own_bytes)?;
+    /// The growth of the process, less that of near copies.
+    fn growth(&self) -> Option<Growth> {
+        let mut grown_bytes = own_bytes()?.checked_sub(self.base.own_bytes)?;
         let mut seen: Vec<*const QueryMemory> = Vec::new();
-        let mut most = MARGIN_BYTES;
+        let mut most_bytes = MARGIN_BYTES;
         for watch in &self.running {
             let memory = Arc::as_ptr(&watch.memory);
             if !seen.contains(&memory) {
                 seen.push(memory);
-                most = most.saturating_add(watch.memory.limit() as u64);
+                most_bytes = most_bytes.saturating_add(watch.memory.limit() as u64);
             }
         }
         // The database is asked only if the result depends on it.
-        if grown <= most {
-            return None;
+        if grown_bytes > most_bytes {
+            let near = self.near_bytes();
+            let near = near.saturating_sub(self.base.near_bytes.unwrap_or(0));
+            grown_bytes = grown_bytes.saturating_sub(near);
         }
-        let near = self
-            .near_bytes()
-            .saturating_sub(self.base.near_bytes.unwrap_or(0));
-        Some(grown - near.min(grown)).filter(|grown| *grown > most)
+        Some(Growth {
+            grown_bytes,
+            most_bytes,
+        })
     }
 }
