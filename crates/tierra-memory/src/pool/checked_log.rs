@@ -92,6 +92,12 @@ impl CheckedLog {
         &*self.pool.medium
     }
 
+    /// Writes bytes to `at` through the pool's file.
+    pub(super) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let offset = self.offset(at, bytes.len() as u64);
+        self.pool.medium.write(&self.pool.file, offset, bytes)
+    }
+
     /// Where it lies in memory. Reads nothing of it.
     pub(super) fn start(&self) -> NonNull<u8> {
         NonNull::new(self.pool.address(self.extent.offset)).expect("what is mapped has an address")

@@ -34,6 +34,12 @@ pub(crate) trait PersistLayer: Sized + 'static {
     /// Announces bytes that are stored next.
     fn stores(copy: &Replica<Self>, to: *const u8, bytes: &[u8], order: Order);
 
+    /// Whether the processor stores. Otherwise [`PersistLayer::write`] writes, and there is no cache to store past.
+    fn is_stored_to(copy: &Replica<Self>) -> bool;
+
+    /// Writes bytes to `at`.
+    fn write(copy: &Replica<Self>, at: u64, bytes: &[u8]) -> io::Result<()>;
+
     /// The proof for bytes stored past the cache, which need no flush.
     fn streamed(lines: Lines) -> Self::Flushed;
 
@@ -63,6 +69,15 @@ impl PersistLayer for Processor {
 
     #[inline(always)]
     fn stores(_: &Replica<Self>, _: *const u8, _: &[u8], _: Order) {}
+
+    #[inline(always)]
+    fn is_stored_to(_: &Replica<Self>) -> bool {
+        true
+    }
+
+    fn write(copy: &Replica<Self>, at: u64, bytes: &[u8]) -> io::Result<()> {
+        copy.log.write(at, bytes)
+    }
 
     #[inline(always)]
     fn streamed(_: Lines) {}
@@ -142,6 +157,14 @@ impl PersistLayer for ViaPool {
         if order == Order::Stream {
             emulation::streamed(to, bytes.len());
         }
+    }
+
+    fn is_stored_to(copy: &Replica<Self>) -> bool {
+        copy.log.medium().is_stored_to()
+    }
+
+    fn write(copy: &Replica<Self>, at: u64, bytes: &[u8]) -> io::Result<()> {
+        copy.log.write(at, bytes)
     }
 
     fn streamed(lines: Lines) -> Unfenced {
@@ -260,13 +283,17 @@ impl<B: PersistLayer> Replica<B> {
 
     /// Copies bytes to `at`.
     #[inline(always)]
-    pub(crate) fn store(&self, at: u64, bytes: &[u8]) -> UnflushedSpan {
+    pub(crate) fn store(&self, at: u64, bytes: &[u8]) -> Result<UnflushedSpan, PoolError> {
         let start = self.address(at);
         B::stores(self, start, bytes, Order::None);
-        // SAFETY: inside a live log, hence mapped; a replica set is its log's one writer, and no slice of it is
-        // held while it is written.
-        unsafe { copy(start, bytes) };
-        self.span(at, bytes.len())
+        if B::is_stored_to(self) {
+            // SAFETY: inside a live log, hence mapped; a replica set is its log's one writer, and no slice of it is
+            // held while it is written.
+            unsafe { copy(start, bytes) };
+        } else {
+            B::write(self, at, bytes).map_err(|e| self.failed(e))?;
+        }
+        Ok(self.span(at, bytes.len()))
     }
 
     /// Stores words of the line at `at` in the order given.
@@ -283,7 +310,16 @@ impl<B: PersistLayer> Replica<B> {
 
     /// Copies bytes to `at` in all copies, eight bytes to up to eight of them by one instruction, which
     /// the `Scatter` says the processor has.
-    pub(crate) fn scatter(_: Scatter, copies: &[Replica<B>], at: u64, bytes: &[u8]) {
+    pub(crate) fn scatter(
+        _: Scatter,
+        copies: &[Replica<B>],
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<(), PoolError> {
+        if !copies.iter().all(B::is_stored_to) {
+            let mut each = copies.iter();
+            return each.try_for_each(|copy| copy.store(at, bytes).map(drop));
+        }
         for group in copies.chunks(8) {
             let mut to = [std::ptr::null_mut(); 8];
             for (slot, copy) in to.iter_mut().zip(group) {
@@ -293,6 +329,7 @@ impl<B: PersistLayer> Replica<B> {
             // SAFETY: as for `store`, for each of them; a `Scatter` proves that the processor has the instruction.
             unsafe { arch::scatter(&to, group.len(), bytes) };
         }
+        Ok(())
     }
 
     /// What [`Replica::scatter`] stored.
@@ -305,6 +342,9 @@ impl<B: PersistLayer> Replica<B> {
     /// left at both ends through the cache.
     #[inline(always)]
     pub(crate) fn stream(&self, at: u64, bytes: &[u8]) -> Result<B::Flushed, PoolError> {
+        if !B::is_stored_to(self) {
+            return self.flush(self.store(at, bytes)?);
+        }
         let parts = Words::of(at, bytes);
         let from = at + parts.head.len() as u64;
         let words = self.address(from);
@@ -313,14 +353,14 @@ impl<B: PersistLayer> Replica<B> {
         unsafe { arch::stream_words(words, parts.words) };
         let mut flushed = B::streamed(self.span(from, parts.words.len()).0);
         if !parts.head.is_empty() {
-            let head = self.store(at, parts.head);
+            let head = self.store(at, parts.head)?;
             if !parts.ends_share_a_line && !planted::is(planted::Bug::HeadNotFlushed) {
                 flushed = B::both(flushed, self.flush(head)?);
             }
         }
         if !parts.tail.is_empty() {
             let behind = at + (bytes.len() - parts.tail.len()) as u64;
-            let tail = self.store(behind, parts.tail);
+            let tail = self.store(behind, parts.tail)?;
             if !planted::is(planted::Bug::TailNotFlushed) {
                 flushed = B::both(flushed, self.flush(tail)?);
             }

@@ -201,7 +201,7 @@ where
         if MASTER == STREAMED {
             steps.wait(master, master.stream(at, bytes)?)?;
         } else {
-            let stored = master.store(at, bytes);
+            let stored = master.store(at, bytes)?;
             match MASTER == PRE {
                 true => steps.wait(master, master.flush(stored)?)?,
                 false => postponed = Some(stored),
@@ -210,7 +210,7 @@ where
         match copy {
             CopyBy::Stores | CopyBy::Threads(_) => {
                 for replica in replicas {
-                    let stored = replica.store(at, bytes);
+                    let stored = replica.store(at, bytes)?;
                     steps.wait(replica, replica.flush(stored)?)?;
                 }
             }
@@ -220,7 +220,7 @@ where
                 }
             }
             CopyBy::Scatter(leave) => {
-                Replica::scatter(leave, replicas, at, bytes);
+                Replica::scatter(leave, replicas, at, bytes)?;
                 for replica in replicas {
                     let stored = replica.scattered(at, bytes.len() as u64);
                     steps.wait(replica, replica.flush(stored)?)?;

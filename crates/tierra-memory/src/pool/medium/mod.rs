@@ -110,6 +110,16 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether bytes are stored through the mapping. Otherwise [`Medium::write`] writes them.
+    fn is_stored_to(&self) -> bool {
+        true
+    }
+
+    /// Writes bytes to the file, where it is mapped and nobody else reads or writes them.
+    fn write(&self, file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        file.write_all_at(bytes, offset)
+    }
+
     /// Sends a range on its way; [`Medium::fence`] waits for it.
     ///
     /// # Safety
