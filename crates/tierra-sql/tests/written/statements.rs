@@ -67,9 +67,9 @@ impl Tables {
     pub(crate) fn create(&self) -> impl Iterator<Item = Statement> {
         let tables = TABLES.iter().zip(self.keys).zip(self.has_index);
         tables.map(|((name, key), has_index)| {
-            let columns = |double: &str| {
+            let columns = |integer: &str, double: &str| {
                 let columns = [
-                    ("id", "INTEGER"),
+                    ("id", integer),
                     ("a", "BIGINT"),
                     ("b", double),
                     ("s", "VARCHAR"),
@@ -89,8 +89,9 @@ impl Tables {
                 false => "",
             };
             Statement {
-                ours: columns("DOUBLE") + options,
-                theirs: columns("REAL"),
+                ours: columns("INTEGER", "DOUBLE") + options,
+                // SQLite gives a key that is called INTEGER a number of its own where it would be NULL.
+                theirs: columns("INT", "REAL"),
             }
         })
     }
