@@ -35,6 +35,7 @@ mod exact_sum;
 mod extreme;
 mod filter;
 mod foreign;
+mod hidden_keys;
 mod ignored_syntax;
 mod information_schema;
 mod join;

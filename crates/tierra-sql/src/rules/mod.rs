@@ -2,15 +2,15 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! action, drawn, group keys, computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion
+//! table keys, action, drawn, group keys, computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion
 //!     --> microseconds, arithmetic, doubles --> subqueries --> lists --> DataFusion's optimiser --> casts
 //! ```
-//! The first nine read a plan as written, before casts are added. The next three need resolved types and must see sums of
+//! The first ten read a plan as written, before casts are added. The next three need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
 //! optimiser are skipped ([`held_conditions`], [`distinct_sums`], [`grouping_sets`], [`known_aggregates`], [`fallible_rule`],
-//! [`window_orders`]), or corrected afterwards ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`]).
+//! [`nested_limits`], [`window_orders`]), or corrected afterwards ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`]).
 
 mod action;
 mod arithmetic;
@@ -30,6 +30,7 @@ mod grouping_sets;
 mod held_conditions;
 mod known_aggregates;
 mod lists;
+mod nested_limits;
 mod number;
 mod numbers;
 mod outer_values;
@@ -38,6 +39,7 @@ mod set_operations;
 mod shifted_sums;
 mod sorted_inputs;
 mod subquery;
+mod table_keys;
 mod top_groups;
 mod unpolled_partitions;
 mod window_orders;
@@ -99,7 +101,10 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(distinct_sums::OfOneType(rule))
     });
     wrap_physical(&mut builder, known_aggregates::KNOWN, |rule| {
-        Arc::new(known_aggregates::WithoutFilter(rule))
+        Arc::new(known_aggregates::ColumnsOnly(rule))
+    });
+    wrap_physical(&mut builder, nested_limits::SORTS, |rule| {
+        Arc::new(nested_limits::KeptLimits(rule))
     });
     wrap_physical(&mut builder, fallible_rule::PROJECTIONS, |rule| {
         Arc::new(fallible_rule::FallibleRule(rule))
@@ -125,6 +130,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
+        Arc::new(table_keys::TableKeys),
         Arc::new(action::ActionOnce),
         Arc::new(drawn::DrawnOnce),
         Arc::new(group_keys::GroupKeys),
