@@ -19,6 +19,7 @@
 
 mod answer;
 mod backup;
+mod body;
 pub mod client;
 mod connection;
 mod copies;

@@ -2,10 +2,11 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! action, drawn, group keys, computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion
-//!     --> microseconds, arithmetic, doubles --> subqueries --> lists --> DataFusion's optimiser --> casts
+//! rounded, action, drawn, group keys, computed, outer values, set operations, assignment, value subqueries, numbers, seconds
+//!     --> DataFusion's type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
+//!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first nine read a plan as written, before casts are added. The next three need resolved types and must see sums of
+//! The first eleven read a plan as written, before casts are added. The next five need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
@@ -22,6 +23,7 @@ mod compact_strings;
 mod computed;
 mod csv_source;
 mod distinct_sums;
+mod double_texts;
 mod doubles;
 mod drawn;
 mod fallible_rule;
@@ -34,12 +36,15 @@ mod number;
 mod numbers;
 mod outer_values;
 mod plan;
+mod rounded;
 mod set_operations;
 mod shifted_sums;
 mod sorted_inputs;
 mod subquery;
 mod top_groups;
 mod unpolled_partitions;
+mod value_subqueries;
+mod whole;
 mod window_orders;
 
 use std::sync::Arc;
@@ -75,6 +80,8 @@ const SIMPLIFIED: &str = "simplify_expressions";
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules = before_coercion();
     rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(rounded::LastingType));
+    rules.push(Arc::new(double_texts::DoubleTexts));
     rules.push(Arc::new(Microseconds));
     rules.push(Arc::new(arithmetic::CheckArithmetic));
     rules.push(Arc::new(doubles::OneZero));
@@ -120,11 +127,14 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .scalar_functions()
         .get_or_insert_with(Vec::new)
         .push(Arc::new(ScalarUDF::from(number::LongNumber::new())));
+    let functions = builder.scalar_functions().get_or_insert_with(Vec::new);
+    functions.extend(whole::functions());
     builder
 }
 
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
+        Arc::new(rounded::ConstantPlaces),
         Arc::new(action::ActionOnce),
         Arc::new(drawn::DrawnOnce),
         Arc::new(group_keys::GroupKeys),
@@ -132,6 +142,7 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(outer_values::OuterValues),
         Arc::new(set_operations::CountedCopies),
         Arc::new(assignment::Assignment),
+        Arc::new(value_subqueries::ValueSubqueries),
         Arc::new(numbers::ExactNumbers),
         Arc::new(Seconds),
     ]
