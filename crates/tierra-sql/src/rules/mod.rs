@@ -2,11 +2,11 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! rounded, action, drawn, group keys, computed, outer values, set operations, assignment, value subqueries, numbers, seconds
+//! rounded, action, drawn, group keys, computed, outer values, set operations, assignment, numbers, seconds
 //!     --> DataFusion's type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first eleven read a plan as written, before casts are added. The next five need resolved types and must see sums of
+//! The first ten read a plan as written, before casts are added. The next five need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
@@ -43,7 +43,6 @@ mod sorted_inputs;
 mod subquery;
 mod top_groups;
 mod unpolled_partitions;
-mod value_subqueries;
 mod whole;
 mod window_orders;
 
@@ -142,7 +141,6 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(outer_values::OuterValues),
         Arc::new(set_operations::CountedCopies),
         Arc::new(assignment::Assignment),
-        Arc::new(value_subqueries::ValueSubqueries),
         Arc::new(numbers::ExactNumbers),
         Arc::new(Seconds),
     ]

@@ -72,8 +72,8 @@ async fn a_long_list_of_another_type_is_accounted_for() {
     // The tokens of a text fit, its plan does not.
     session.sql("SET tierra.query_memory = '8M'").await.unwrap();
     for changes in ["DELETE FROM t", "UPDATE t SET s = 'x'"] {
-        let change = session.sql(&format!("{changes} WHERE s {}", list(5_000)));
-        let error = change.await.unwrap_err().to_string();
+        let change = format!("{changes} WHERE s {}", list(5_000));
+        let error = session.sql(&change).await.unwrap_err().to_string();
         assert!(error.contains("planning this text"), "{error}");
     }
     session.sql("RESET tierra.query_memory").await.unwrap();
