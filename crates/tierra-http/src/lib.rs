@@ -20,6 +20,7 @@
 
 mod answer;
 mod backup;
+mod body;
 pub mod client;
 mod connection;
 mod copies;

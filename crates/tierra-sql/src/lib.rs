@@ -29,6 +29,7 @@ mod ddl;
 mod ddl_text;
 mod defect;
 mod dialect;
+mod double_text;
 mod duplicate_names;
 mod error;
 mod exact_sum;

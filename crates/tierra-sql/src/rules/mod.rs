@@ -2,10 +2,11 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! table keys, action, drawn, group keys, computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion
-//!     --> microseconds, arithmetic, doubles --> subqueries --> lists --> DataFusion's optimiser --> casts
+//! table keys, rounded, action, drawn, group keys, computed, outer values, set operations, assignment, numbers, seconds
+//!     --> DataFusion's type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
+//!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first ten read a plan as written, before casts are added. The next three need resolved types and must see sums of
+//! The first eleven read a plan as written, before casts are added. The next five need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
@@ -22,6 +23,7 @@ mod compact_strings;
 mod computed;
 mod csv_source;
 mod distinct_sums;
+mod double_texts;
 mod doubles;
 mod drawn;
 mod fallible_rule;
@@ -35,6 +37,7 @@ mod number;
 mod numbers;
 mod outer_values;
 mod plan;
+mod rounded;
 mod set_operations;
 mod shifted_sums;
 mod sorted_inputs;
@@ -42,6 +45,7 @@ mod subquery;
 mod table_keys;
 mod top_groups;
 mod unpolled_partitions;
+mod whole;
 mod window_orders;
 
 use std::sync::Arc;
@@ -77,6 +81,8 @@ const SIMPLIFIED: &str = "simplify_expressions";
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules = before_coercion();
     rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(rounded::LastingType));
+    rules.push(Arc::new(double_texts::DoubleTexts));
     rules.push(Arc::new(Microseconds));
     rules.push(Arc::new(arithmetic::CheckArithmetic));
     rules.push(Arc::new(doubles::OneZero));
@@ -125,12 +131,15 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .scalar_functions()
         .get_or_insert_with(Vec::new)
         .push(Arc::new(ScalarUDF::from(number::LongNumber::new())));
+    let functions = builder.scalar_functions().get_or_insert_with(Vec::new);
+    functions.extend(whole::functions());
     builder
 }
 
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
         Arc::new(table_keys::TableKeys),
+        Arc::new(rounded::ConstantPlaces),
         Arc::new(action::ActionOnce),
         Arc::new(drawn::DrawnOnce),
         Arc::new(group_keys::GroupKeys),
