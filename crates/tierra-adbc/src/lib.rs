@@ -28,6 +28,7 @@ mod guard;
 mod info;
 mod ingest;
 mod objects;
+mod option_length;
 mod options;
 mod statement;
 
