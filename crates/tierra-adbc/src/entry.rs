@@ -2,8 +2,8 @@
 //!
 //! Some of them are replaced. `adbc_ffi` makes a batch of a bound struct, and reads the schema of a bound stream, before the driver sees
 //! them. Both panic for what a producer does wrong, and after a panic `adbc_ffi` refuses every call of the process. Here a bound struct
-//! takes the way of a stream, whose batches are made within a call of the driver, and the schema of a stream is read once before. For the others see
-//! [`option_length`].
+//! takes the way of a stream, whose batches are made within a call of the driver, and the schema of a stream is read once before. `option_length.rs`
+//! has the others.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -170,7 +170,7 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arrow
     cast_with_options(array, to, &checked)
 }
 
-/// Whether values of type `from` are assigned to a column of type `to`, as [`crate::rules`] has it for INSERT.
+/// Whether values of type `from` are assigned to a column of type `to`: the rule of INSERT for values that are no literals.
 pub(crate) fn is_assigned(from: &DataType, to: &DataType) -> bool {
     use DataType::{Date32, Date64, Dictionary, Null, Timestamp, Utf8View};
     match (from, to) {
