@@ -29,7 +29,6 @@ mod guard;
 mod info;
 mod ingest;
 mod objects;
-mod option_length;
 mod options;
 mod statement;
 

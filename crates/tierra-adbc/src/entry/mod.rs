@@ -2,8 +2,10 @@
 //!
 //! Some of them are replaced. `adbc_ffi` makes a batch of a bound struct, and reads the schema of a bound stream, before the driver sees
 //! them. Both panic for what a producer does wrong, and after a panic `adbc_ffi` refuses every call of the process. Here a bound struct
-//! takes the way of a stream, whose batches are made within a call of the driver, and the schema of a stream is read once before. `option_length.rs`
-//! has the others.
+//! takes the way of a stream, whose batches are made within a call of the driver, and the schema of a stream is read once before.
+//! `option_length.rs` has the others.
+
+mod option_length;
 
 use std::ffi::{CStr, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +23,6 @@ use crate::TierraDriver;
 use crate::bound::of_arrow;
 use crate::error::{invalid, not_implemented};
 use crate::guard::panic_text;
-use crate::option_length;
 
 /// Fills in the table of the driver's functions, for ADBC 1.1.0.
 ///
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn AdbcDriverInit(
 ///
 /// # Safety
 /// `error` is null, or an error that the caller has initialized.
-pub(crate) unsafe fn fail(error: *mut FFI_AdbcError, told: Error) -> AdbcStatusCode {
+unsafe fn fail(error: *mut FFI_AdbcError, told: Error) -> AdbcStatusCode {
     let status = told.status.into();
     // SAFETY: as the caller promises.
     unsafe { adbc_ffi::export_error(error, told) };

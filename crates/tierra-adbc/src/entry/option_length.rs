@@ -5,8 +5,8 @@ use std::ffi::c_char;
 use adbc_core::error::AdbcStatusCode;
 use adbc_ffi::{FFI_AdbcConnection, FFI_AdbcDatabase, FFI_AdbcError, FFI_AdbcStatement, FFIDriver};
 
+use super::fail;
 use crate::TierraDriver;
-use crate::entry::fail;
 use crate::error::not_implemented;
 
 type Get<T> = unsafe extern "C" fn(
@@ -50,7 +50,7 @@ macro_rules! getter {
         ///
         /// # Safety
         /// Each is null, or what `adbc.h` says.
-        pub(crate) unsafe extern "C" fn $name(
+        pub(super) unsafe extern "C" fn $name(
             object: *mut $object,
             key: *const c_char,
             value: *mut c_char,
@@ -67,3 +67,45 @@ macro_rules! getter {
 getter!(of_database, FFI_AdbcDatabase, DatabaseGetOption);
 getter!(of_connection, FFI_AdbcConnection, ConnectionGetOption);
 getter!(of_statement, FFI_AdbcStatement, StatementGetOption);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    /// As those of `adbc_ffi`, of an option of five letters.
+    unsafe extern "C" fn five(
+        _: *mut u8,
+        _: *const c_char,
+        value: *mut c_char,
+        length: *mut usize,
+        _: *mut FFI_AdbcError,
+    ) -> AdbcStatusCode {
+        if value.is_null() {
+            return 5;
+        }
+        // SAFETY: it is the length below.
+        unsafe { length.write(5) };
+        0
+    }
+
+    #[test]
+    fn a_length_needs_no_place() {
+        for (given, status, found) in [(0, 0, 5), (3, 5, 3)] {
+            let mut length = given;
+            let none = ptr::null_mut();
+            // SAFETY: the length is one, and the rest is not looked at.
+            let told = unsafe {
+                with_place(
+                    Some(five),
+                    ptr::null_mut(),
+                    ptr::null(),
+                    none,
+                    &mut length,
+                    ptr::null_mut(),
+                )
+            };
+            assert_eq!((told, length), (status, found));
+        }
+    }
+}
