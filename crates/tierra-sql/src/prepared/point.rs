@@ -83,6 +83,11 @@ impl PointPlan {
         })
     }
 
+    /// The table that it reads.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
     /// The schema of the rows.
     pub(crate) fn schema(&self) -> &SchemaRef {
         self.projection.schema()
