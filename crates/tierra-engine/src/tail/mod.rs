@@ -225,7 +225,7 @@ fn owned_column(values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let data = values.to_data();
     let Some(width) = data_type.primitive_width() else {
         let mut copied = MutableArrayData::new(vec![&data], false, data.len());
-        copied.extend(0, 0, data.len());
+        copied.try_extend(0, 0, data.len())?;
         return Ok(make_array(copied.freeze()));
     };
     let (first, len_bytes) = (data.offset() * width, data.len() * width);
