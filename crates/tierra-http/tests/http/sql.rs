@@ -226,6 +226,8 @@ fn a_body_of_several_statements_is_one_transaction() {
         "INSERT INTO t VALUES (6); SELECT 1 / (value - 90000) AS x FROM generate_series(1, 100000)";
     let answer = client.sql_as(late, "text/csv");
     assert!(!answer.is_whole || answer.status == 400);
+    // A connection whose answer was broken off has ended.
+    let mut client = server.connect();
     assert_eq!(client.rows(count), json!([{"n": 5}]));
     // BEGIN takes over what came before, and what comes behind COMMIT is another transaction.
     client.sql("INSERT INTO t VALUES (6); BEGIN; INSERT INTO t VALUES (7); ROLLBACK");

@@ -151,7 +151,7 @@ impl PointPlan {
             let converted = types::convert(array, &ty.arrow());
             let converted = converted.map_err(|error| refused(types::text(&error)))?;
             // A cast cuts fractions off, and no key is equal to a number that has one.
-            let is_same = |back: ArrayRef| back == *array;
+            let is_same = |back: ArrayRef| back.as_ref() == array.as_ref();
             let back = || types::convert(&converted, array.data_type());
             if array.data_type().is_numeric() && !back().is_ok_and(is_same) {
                 return Err(refused("a number that no key can be".to_string()).into());
