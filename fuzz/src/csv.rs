@@ -14,6 +14,9 @@ mod csv_field;
 #[path = "../../crates/tierra-sql/src/load/csv_records.rs"]
 mod csv_records;
 
+#[path = "../../crates/tierra-sql/src/double_text.rs"]
+mod double_text;
+
 use csv_field::{BadField, FieldBuilder, Guess};
 use csv_records::{Field, Record, Records};
 

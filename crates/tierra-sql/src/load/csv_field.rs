@@ -15,7 +15,7 @@ use tierra_column::LogicalType;
 use tierra_engine::canonical_double;
 
 use super::csv_records::Field;
-use crate::double_text::is_out_of_range;
+use super::double_text::is_out_of_range;
 
 /// Why a field is not a value of its column.
 #[derive(Debug, PartialEq, Eq)]

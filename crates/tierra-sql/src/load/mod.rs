@@ -23,6 +23,8 @@ use std::sync::Arc;
 use arrow::array::RecordBatchReader;
 use tierra_engine::Database;
 
+use crate::double_text;
+
 pub(crate) use self::check::unreadable;
 pub use self::columns::{assigned, is_assigned};
 pub(crate) use self::csv_table::CsvTable;
