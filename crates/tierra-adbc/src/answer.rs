@@ -198,7 +198,10 @@ fn of_stream(error: &Error) -> ArrowError {
     match error.status {
         Status::NotImplemented => ArrowError::NotYetImplemented(text),
         Status::IO if code(error).as_deref() == Some("53200") => ArrowError::MemoryError(text),
-        Status::IO => ArrowError::IoError(text, std::io::ErrorKind::Other.into()),
+        // Of the system's numbers that Arrow tells, it is the one that does not blame the caller.
+        Status::IO | Status::Cancelled => {
+            ArrowError::IoError(text, std::io::ErrorKind::Other.into())
+        }
         _ => ArrowError::ExternalError(text.into()),
     }
 }

@@ -20,6 +20,19 @@ pub struct TierraDriver;
 #[derive(Debug)]
 pub struct TierraDatabase {
     database: OfProcess<tierra::Database>,
+    /// The options that it was opened with.
+    given: Vec<(String, OptionValue)>,
+}
+
+impl TierraDatabase {
+    /// The value of an option that was given.
+    fn given(&self, key: &OptionDatabase) -> Result<&OptionValue> {
+        let mut given = self.given.iter();
+        let found = given.rfind(|(name, _)| name == key.as_ref());
+        found
+            .map(|(_, value)| value)
+            .ok_or_else(|| no_option(key.as_ref()))
+    }
 }
 
 /// Memory that queries free is kept for the next one, and given back when it counts.
@@ -53,6 +66,7 @@ impl Driver for TierraDriver {
             let database = opened.map_err(|error| error::of_database(&error))?;
             Ok(TierraDatabase {
                 database: OfProcess::new(database),
+                given: opening.given,
             })
         })
     }
@@ -105,7 +119,11 @@ impl Optionable for TierraDatabase {
     }
 
     fn get_option_string(&self, key: OptionDatabase) -> Result<String> {
-        Err(no_option(key.as_ref()))
+        match self.given(&key)? {
+            OptionValue::String(text) => Ok(text.clone()),
+            OptionValue::Int(number) => Ok(number.to_string()),
+            _ => Err(no_option(key.as_ref())),
+        }
     }
 
     fn get_option_bytes(&self, key: OptionDatabase) -> Result<Vec<u8>> {
@@ -113,7 +131,10 @@ impl Optionable for TierraDatabase {
     }
 
     fn get_option_int(&self, key: OptionDatabase) -> Result<i64> {
-        Err(no_option(key.as_ref()))
+        match self.given(&key)? {
+            OptionValue::Int(number) => Ok(*number),
+            _ => Err(no_option(key.as_ref())),
+        }
     }
 
     fn get_option_double(&self, key: OptionDatabase) -> Result<f64> {

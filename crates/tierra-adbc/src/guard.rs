@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::process;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
@@ -48,14 +48,24 @@ pub(crate) fn call<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// The error for a panic.
-pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Error {
+fn of_panic(panic: &(dyn Any + Send)) -> Error {
+    error::of_sql(&SqlError::Defect(panic_text(panic)))
+}
+
+/// What a panic says.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    let text = text.unwrap_or_else(|| "a panic that says nothing".to_owned());
-    error::of_sql(&SqlError::Defect(text))
+    text.unwrap_or_else(|| "a panic that says nothing".to_owned())
 }
 
 fn runtime() -> Result<&'static Runtime> {
+    static STARTING: Mutex<()> = Mutex::new(());
+    if let Some(threads) = THREADS.get() {
+        return Ok(&threads.runtime);
+    }
+    // Of two first calls at once, one waits for the other's.
+    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(threads) = THREADS.get() {
         return Ok(&threads.runtime);
     }

@@ -1,17 +1,18 @@
 //! Rows for a table: a load, which is there as a whole or not at all, or a part of the open transaction.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use adbc_core::error::{Result, Status};
 use adbc_core::options::IngestMode;
 use arrow::array::{RecordBatch, RecordBatchReader};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use futures::FutureExt;
-use tierra::sql::load::{LoadOptions, LoadTable, load_streams};
+use tierra::sql::load::{LoadOptions, LoadTable, assigned, load_streams};
 use tierra::sql::{Canceller, Listed, Outcome, Session, SqlError, TransactionState};
 
 use crate::bound;
+use crate::columns::{Renamed, places};
 use crate::error::{self, not_implemented, state};
 use crate::guard::wait;
 use crate::objects::is_here;
@@ -53,61 +54,49 @@ pub(crate) fn ingest(
             "a database of Tierra has one catalog, 'tierra', with one schema, 'public'",
         ));
     }
-    let is_there = session.database().table(name).is_some();
-    if is_there {
-        check_columns(session, name, &reader.schema())?;
-    }
-    let into = match (target.mode, is_there) {
-        (IngestMode::Create, _) | (IngestMode::Replace, false) => LoadTable::New,
-        (IngestMode::Append, _) => LoadTable::Existing,
-        (IngestMode::CreateAppend, _) => LoadTable::Any,
-        (IngestMode::Replace, true) => {
+    let table = session.database().table(name);
+    match (target.mode, &table) {
+        (IngestMode::Create, Some(_)) => {
+            return Err(error::new(
+                Status::AlreadyExists,
+                "42P07",
+                format!("table \"{name}\" already exists"),
+            ));
+        }
+        (IngestMode::Append, None) => {
+            return Err(error::new(
+                Status::NotFound,
+                "42P01",
+                format!("table '{name}' not found"),
+            ));
+        }
+        (IngestMode::Replace, Some(_)) => {
             return Err(not_implemented(format!(
                 "replacing table '{name}' as a whole or not at all: DROP TABLE or TRUNCATE it, then create or append"
             )));
         }
-    };
-    let is_alone = session.autocommit() && session.transaction() == TransactionState::None;
-    let is_append = is_there && into != LoadTable::New;
-    match (is_alone, is_append, session.transaction()) {
-        (true, ..) | (false, false, TransactionState::None) => {
-            load(session, canceller, name, into, reader)
-        }
-        (false, true, _) => insert(session, canceller, name, reader),
-        (false, false, _) => Err(error::new(
-            Status::InvalidState,
-            "25001",
-            format!(
-                "making table '{name}' is not part of a transaction, as CREATE TABLE is not: commit or roll back first"
-            ),
-        )),
+        _ => {}
     }
-}
-
-/// Fails if there are columns that the table has not: their values would be lost.
-fn check_columns(session: &Session, name: &str, rows: &SchemaRef) -> Result<()> {
-    let Some(table) = session.database().table(name) else {
-        return Ok(());
-    };
-    let columns = &table.spec().columns;
-    let has = |name: &str| {
-        let mut columns = columns.iter();
-        columns.any(|column| column.name.eq_ignore_ascii_case(name))
-    };
-    let mut fields = rows.fields().iter();
-    match fields.find(|field| !has(field.name())) {
-        None => Ok(()),
-        Some(field) => {
-            let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
-            Err(error::new(
-                Status::AlreadyExists,
-                "42703",
+    let is_open = session.transaction() != TransactionState::None;
+    let Some(table) = table else {
+        return match is_open {
+            false => load(session, canceller, name, LoadTable::New, reader),
+            true => Err(error::new(
+                Status::InvalidState,
+                "25001",
                 format!(
-                    "table '{name}' is there and has no column '{}'; its columns are {}",
-                    field.name(),
-                    names.join(", ")
+                    "making table '{name}' is not part of a transaction, as CREATE TABLE is not: commit or roll back first"
                 ),
-            ))
+            )),
+        };
+    };
+    let schema = table.schema();
+    let places = places(name, &schema, &reader.schema())?;
+    match is_open || !session.autocommit() {
+        true => insert(session, canceller, &schema, &places, name, reader),
+        false => {
+            let reader = Box::new(Renamed::new(reader, &schema, &places));
+            load(session, canceller, name, LoadTable::Existing, reader)
         }
     }
 }
@@ -174,34 +163,31 @@ fn load(
     }
 }
 
-/// Adds the rows to the open transaction, or to one that begins with them.
+/// Adds the rows to the open transaction, or to one that begins with them. They become values of the table as those of a load do.
 fn insert(
     session: &Session,
     canceller: &Canceller,
+    schema: &SchemaRef,
+    places: &[usize],
     name: &str,
     rows: Box<dyn RecordBatchReader + Send>,
 ) -> Result<u64> {
-    let schema = rows.schema();
-    let source = Source {
-        session,
-        name: format!("rows for the session {}", session.id()),
-    };
-    let text = insert_text(session, name, &source.name, &schema)?;
+    let source = Source::new(session);
+    let text = insert_text(name, &source.name, schema);
     let mut written = 0;
     for batch in rows {
-        let batch = match batch {
-            Ok(batch) => batch,
-            Err(error) => {
-                // Rows before these are in the transaction: it must not be committed as if they were all.
-                session.fail_transaction();
-                return Err(bound::of_arrow(&error));
-            }
-        };
-        let registered = session.register(&source.name, SchemaRef::clone(&schema), &[batch]);
-        registered.map_err(|error| {
+        let batch = batch.map_err(|error| bound::of_arrow(&error));
+        let registered = batch.and_then(|batch| {
+            let batch = assigned(&batch, schema, places);
+            let batch = batch.map_err(|error| error::of_sql(&SqlError::from(error)))?;
+            let registered = session.register(&source.name, SchemaRef::clone(schema), &[batch]);
+            registered.map_err(|error| error::of_sql(&error))
+        });
+        if let Err(error) = registered {
+            // Rows before these are in the transaction: it must not be committed as if they were all.
             session.fail_transaction();
-            error::of_sql(&error)
-        })?;
+            return Err(error);
+        }
         match wait(canceller, session.sql(&text))? {
             Outcome::Done(done) => written += done.rows.unwrap_or(0),
             Outcome::Rows(_) => {}
@@ -210,10 +196,21 @@ fn insert(
     Ok(written)
 }
 
-/// The name of a batch among the session's tables.
+/// The name of a batch among the session's tables. No two at a time are the same: a session may take rows for several tables at once.
 struct Source<'a> {
     session: &'a Session,
     name: String,
+}
+
+impl<'a> Source<'a> {
+    fn new(session: &'a Session) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self {
+            session,
+            name: format!("rows of the session {} ({number})", session.id()),
+        }
+    }
 }
 
 impl Drop for Source<'_> {
@@ -223,41 +220,12 @@ impl Drop for Source<'_> {
     }
 }
 
-/// `INSERT`, from columns with the names of the rows into those of the table, which may differ in case.
-fn insert_text(session: &Session, table: &str, source: &str, rows: &SchemaRef) -> Result<String> {
-    let gone = || {
-        error::new(
-            Status::NotFound,
-            "42P01",
-            format!("table '{table}' not found"),
-        )
-    };
-    let spec = session.database().table(table).ok_or_else(gone)?;
-    let (mut targets, mut sources) = (Vec::new(), Vec::new());
-    for column in &spec.spec().columns {
-        let mut names = rows.fields().iter().map(|field| field.name());
-        let exact = names.clone().find(|name| *name == &column.name);
-        let found = exact.or_else(|| names.find(|name| name.eq_ignore_ascii_case(&column.name)));
-        let Some(found) = found else {
-            return Err(error::new(
-                Status::AlreadyExists,
-                "42703",
-                format!(
-                    "the rows have no column '{}', which table '{table}' needs",
-                    column.name
-                ),
-            ));
-        };
-        targets.push(quoted(&column.name));
-        sources.push(quoted(found));
-    }
-    Ok(format!(
-        "INSERT INTO {} ({}) SELECT {} FROM {}",
-        quoted(table),
-        targets.join(", "),
-        sources.join(", "),
-        quoted(source)
-    ))
+/// `INSERT` of all columns of `source`, which are those of `table`.
+fn insert_text(table: &str, source: &str, schema: &Schema) -> String {
+    let columns = schema.fields().iter().map(|field| quoted(field.name()));
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    let (table, source) = (quoted(table), quoted(source));
+    format!("INSERT INTO {table} ({columns}) SELECT {columns} FROM {source}")
 }
 
 /// A name as SQL takes it as it is.

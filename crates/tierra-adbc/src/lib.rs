@@ -19,6 +19,7 @@
 
 mod answer;
 mod bound;
+mod columns;
 mod connection;
 mod database;
 pub mod entry;

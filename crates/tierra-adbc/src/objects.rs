@@ -31,7 +31,7 @@ pub(crate) fn is_here(catalog: Option<&str>, schema: Option<&str>) -> bool {
     catalog.is_none_or(|name| name == CATALOG) && schema.is_none_or(|name| name == SCHEMA)
 }
 
-/// Which objects are asked for: patterns as those of LIKE, and kinds of tables.
+/// Which objects are asked for: patterns as those of LIKE, in which nothing is escaped, and kinds of tables.
 #[derive(Debug, Default)]
 pub(crate) struct Filter<'a> {
     pub(crate) catalog: Option<&'a str>,
@@ -49,6 +49,8 @@ fn is_like(name: &str, pattern: Option<&str>) -> Arrays<bool> {
         return Ok(true);
     };
     let name = StringArray::from(vec![name]);
+    // LIKE has escapes, and `adbc.h` has none.
+    let pattern = pattern.replace('\\', "\\\\");
     Ok(like(&name, &StringArray::new_scalar(pattern))?.value(0))
 }
 
@@ -312,8 +314,9 @@ mod tests {
             ("readings", Some("reading_"), true),
             ("readings", Some("reading"), false),
             ("readings", Some(""), false),
-            ("a_b", Some("a\\_b"), true),
-            ("axb", Some("a\\_b"), false),
+            ("a\\b", Some("a\\b"), true),
+            ("a\\xb", Some("a\\_b"), true),
+            ("a_b", Some("a\\_b"), false),
         ] {
             assert_eq!(
                 is_like(name, pattern).unwrap(),

@@ -21,6 +21,8 @@ pub(crate) struct Opening {
     /// Whether to create it if there is none.
     pub(crate) creates: bool,
     pub(crate) options: Options,
+    /// What was given, by name.
+    pub(crate) given: Vec<(String, OptionValue)>,
 }
 
 impl Opening {
@@ -30,8 +32,10 @@ impl Opening {
         let mut paths = Vec::new();
         let mut creates = true;
         let mut options = Options::new();
+        let mut all = Vec::new();
         for (key, value) in given {
             let key = key.as_ref();
+            all.push((key.to_owned(), value.clone()));
             match key {
                 "path" => paths.push(text(key, value)?),
                 "uri" => paths.push(path_of(&text(key, value)?).to_owned()),
@@ -86,6 +90,7 @@ impl Opening {
             path,
             creates,
             options,
+            given: all,
         })
     }
 }

@@ -105,12 +105,17 @@ impl Parts {
         query.ok_or_else(|| state("the statement has no SQL: set a query first"))
     }
 
-    /// The statement, prepared for arguments of these types.
+    /// The statement, prepared for arguments of these types. It is prepared again if a table of it was dropped since.
     fn ready(
         &mut self,
         canceller: &Canceller,
         types: Vec<Option<DataType>>,
     ) -> Result<Arc<Prepared>> {
+        let session = &self.session;
+        drop(
+            self.prepared
+                .take_if(|ready| !ready.prepared.is_current(session)),
+        );
         if let Some(ready) = &self.prepared {
             let is_settled = !ready.prepared.parameters().iter().any(DataType::is_null);
             if is_settled || types.is_empty() || ready.types == types {
@@ -148,8 +153,12 @@ impl Parts {
     }
 
     fn execute_once(&mut self, canceller: &Canceller) -> Result<Executed> {
-        let outcome = match &self.prepared {
-            Some(ready) => wait(canceller, ready.prepared.run(&self.session, &[]))?,
+        let prepared = match self.prepared {
+            Some(_) => Some(self.ready(canceller, Vec::new())?),
+            None => None,
+        };
+        let outcome = match prepared {
+            Some(prepared) => wait(canceller, prepared.run(&self.session, &[]))?,
             None => {
                 let outcomes = wait(canceller, self.session.execute(self.query()?))?;
                 let last = outcomes.into_iter().next_back();

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import decimal
 import importlib.util
+import io
 import os
 import pathlib
 import subprocess
@@ -17,6 +18,7 @@ import warnings
 
 import adbc_driver_manager
 import pyarrow
+import pyarrow.csv
 from adbc_driver_manager import dbapi
 
 LIBRARY = os.environ["TIERRA_ADBC_LIBRARY"]
@@ -182,6 +184,37 @@ class Statements(DriverTest):
         with self.raises(dbapi.ProgrammingError, "42P01", "statement 2"):
             cursor.executescript("INSERT INTO t VALUES (3); INSERT INTO u VALUES (3)")
 
+    def test_a_statement_runs_again_after_its_tables_were_made_anew(self):
+        for autocommit in [True, False]:
+            connection = self.connect(autocommit=autocommit)
+            other = self.cursor()
+            with connection.cursor() as cursor:
+                queries = [
+                    ("SELECT * FROM t", None),
+                    ("SELECT a FROM t WHERE a = ?", [1]),
+                    ("SELECT a FROM t WHERE a + 0 = ?", [1]),
+                ]
+                for query, parameters in queries:
+                    for row in [(1,), (1, 2)]:
+                        columns = ", ".join(f"{name} BIGINT" for name in "ab"[: len(row)])
+                        key = "PRIMARY KEY" if "WHERE a =" in query else ""
+                        other.execute("DROP TABLE IF EXISTS t")
+                        other.execute(f"CREATE TABLE t ({columns.replace('BIGINT', f'BIGINT {key}', 1)})")
+                        other.execute(f"INSERT INTO t VALUES ({', '.join(map(str, row))})")
+                        for _ in range(2):
+                            cursor.execute(query, parameters)
+                            expected = row if "*" in query else row[:1]
+                            self.assertEqual(cursor.fetchall(), [expected], query)
+                        if not autocommit:
+                            connection.commit()
+                # The types of the rows were asked for, and nothing ran.
+                self.assertEqual(cursor.adbc_execute_schema("SELECT * FROM t").names, ["a", "b"])
+                other.execute("DROP TABLE t")
+                other.execute("CREATE TABLE t (c BIGINT)")
+                self.assertEqual(cursor.adbc_execute_schema("SELECT * FROM t").names, ["c"])
+                cursor.execute("SELECT * FROM t")
+                self.assertEqual(cursor.fetchall(), [])
+
     def test_rows_stream(self):
         cursor = self.cursor()
         cursor.execute("SELECT value FROM generate_series(1, 1000)")
@@ -282,6 +315,13 @@ class Catalog(DriverTest):
         columns = [[column["column_name"] for column in table["table_columns"]] for table in tables]
         self.assertEqual(columns, [[], ["id"]])
 
+    def test_a_pattern_has_no_escapes(self):
+        with self.connection.cursor() as cursor:
+            cursor.execute('CREATE TABLE "a\\b" (n BIGINT)')
+        (catalog,) = self.objects(depth="tables", table_name_filter="a\\b")
+        (schema,) = catalog["catalog_db_schemas"]
+        self.assertEqual([table["table_name"] for table in schema["db_schema_tables"]], ["a\\b"])
+
     def test_a_tables_schema_is_that_of_its_rows(self):
         schema = self.connection.adbc_get_table_schema("items")
         with self.connection.cursor() as cursor:
@@ -293,6 +333,13 @@ class Catalog(DriverTest):
             self.connection.adbc_get_table_schema("nothing")
         with self.raises(dbapi.ProgrammingError, "42P01"):
             self.connection.adbc_get_table_schema("items", db_schema_filter="other")
+
+    def test_options_of_a_database_are_read(self):
+        database = self.connect(db_kwargs={"tierra__create": "true"}).adbc_database
+        self.assertEqual(database.get_option("path"), str(self.path))
+        self.assertEqual(database.get_option("tierra.create"), "true")
+        with self.raises(dbapi.Error, "22023", "'uri'"):
+            database.get_option("uri")
 
     def test_types_of_tables_and_information(self):
         self.assertEqual(self.connection.adbc_get_table_types(), ["table"])
@@ -352,6 +399,100 @@ class Ingest(DriverTest):
                 own.adbc_ingest("t", self.rows.drop_columns(["at"]), mode="append")
             own.close()
 
+    def test_a_column_is_never_lost(self):
+        cursor = self.cursor()
+        cursor.execute('CREATE TABLE one (a BIGINT)')
+        cursor.execute('CREATE TABLE two ("a" BIGINT, "A" BIGINT)')
+
+        def rows(names):
+            columns = [pyarrow.array([place]) for place in range(len(names))]
+            return pyarrow.RecordBatch.from_arrays(columns, names=list(names))
+
+        for own in [cursor, self.connect().cursor()]:
+            for table, names in [("one", "aA"), ("one", "Aa"), ("one", "aa"), ("two", "a"), ("two", "aab")]:
+                with self.raises(dbapi.ProgrammingError, "42703") as refused:
+                    own.adbc_ingest(table, rows(names), mode="append")
+                code = adbc_driver_manager.AdbcStatusCode.ALREADY_EXISTS
+                self.assertEqual(refused.error.status_code, code)
+            own.adbc_ingest("one", rows("A"), mode="append")
+            own.adbc_ingest("two", rows("Aa"), mode="append")
+            own.execute('SELECT "a", "A" FROM two')
+            self.assertEqual(own.fetchone(), (1, 0))
+            own.execute("SELECT * FROM one")
+            self.assertEqual(set(own.fetchall()), {(0,)})
+            own.close()
+
+    def test_values_are_assigned_as_by_insert(self):
+        cursor = self.cursor()
+        cursor.execute("CREATE TABLE t (n BIGINT, d DECIMAL(5, 2), at TIMESTAMP, s VARCHAR)")
+        cursor.execute("CREATE TABLE truths (b BOOLEAN NOT NULL)")
+        doubles = [1.5, 2.5, -1.5, 2.9, -0.4, None]
+        decimals = [None if value is None else decimal.Decimal(str(value)) for value in doubles]
+        nanoseconds = pyarrow.array([1999, -1, -1500, None, None, None], pyarrow.timestamp("ns"))
+        rows = [
+            pyarrow.table({"n": numbers, "d": [1.239] * 6, "at": nanoseconds, "s": [True] * 6})
+            for numbers in [pyarrow.array(doubles), pyarrow.array(decimals, pyarrow.decimal128(9, 3))]
+        ]
+        # What INSERT makes of them.
+        for number in ["1.5", "2.5", "-1.5", "2.9", "-0.4", "NULL"]:
+            cursor.execute(f"INSERT INTO t (n) VALUES ({number})")
+        cursor.execute("SELECT n FROM t")
+        expected = [row[0] for row in cursor.fetchall()]
+        self.assertCountEqual(expected, [2, 3, -2, 3, 0, None])
+        for own in [cursor, self.connect().cursor()]:
+            for table in rows:
+                own.execute("DELETE FROM t")
+                own.adbc_ingest("t", table, mode="append")
+                own.execute("SELECT n, d, at, s FROM t")
+                found = own.fetch_arrow_table()
+                self.assertCountEqual(found["n"].to_pylist(), expected)
+                instants = found["at"].cast(pyarrow.int64()).to_pylist()
+                self.assertCountEqual(instants, [1, -1, -2] + [None] * 3)
+                self.assertEqual(set(found["d"].to_pylist()), {decimal.Decimal("1.24")})
+                self.assertEqual(set(found["s"].to_pylist()), {"true"})
+            for table, column, values, kind, state in [
+                ("truths", "b", [2], dbapi.ProgrammingError, "42804"),
+                ("truths", "b", ["true"], dbapi.ProgrammingError, "42804"),
+                ("truths", "b", [None, True], dbapi.IntegrityError, "23502"),
+            ]:
+                with self.raises(kind, state, f"'{column}'"):
+                    own.adbc_ingest(table, pyarrow.table({column: values}), mode="append")
+                if own is not cursor:
+                    own.connection.rollback()
+            own.execute("SELECT count(*) FROM truths")
+            self.assertEqual(own.fetchone(), (0,))
+            own.close()
+
+    def test_rows_for_two_tables_at_once_are_not_mixed_up(self):
+        self.cursor().executescript("CREATE TABLE t1 (n BIGINT); CREATE TABLE t2 (n BIGINT)")
+        connection = self.connect()
+        schema = pyarrow.schema({"n": pyarrow.int64()})
+
+        def ingest(number):
+            def rows():
+                for _ in range(20):
+                    time.sleep(0.0005)
+                    yield pyarrow.record_batch({"n": [number] * 1000})
+
+            with connection.cursor() as cursor:
+                reader = pyarrow.RecordBatchReader.from_batches(schema, rows())
+                written.append(cursor.adbc_ingest(f"t{number}", reader, mode="append"))
+
+        for _ in range(8):
+            written = []
+            threads = [threading.Thread(target=ingest, args=[number]) for number in (1, 2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(written, [20_000, 20_000])
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT (SELECT count(*) FROM t1 WHERE n <> 1), (SELECT count(*) FROM t2 WHERE n <> 2)"
+                )
+                self.assertEqual(cursor.fetchone(), (0, 0))
+            connection.rollback()
+
     def test_all_rows_are_there_or_none(self):
         cursor = self.cursor()
         cursor.execute("CREATE TABLE t (id BIGINT PRIMARY KEY)")
@@ -398,6 +539,10 @@ class Ingest(DriverTest):
             connection.rollback()
             self.assertEqual(self.count("t"), 0)
             cursor.adbc_ingest("t", self.rows, mode="append")
+            # What there is and what there is not is said as outside of a transaction.
+            for mode, table, state in [("append", "u", "42P01"), ("create", "t", "42P07")]:
+                with self.raises(dbapi.ProgrammingError, state):
+                    cursor.adbc_ingest(table, self.rows, mode=mode)
             # A table is made by itself, as by CREATE TABLE.
             with self.raises(dbapi.ProgrammingError, "25001", "commit"):
                 cursor.adbc_ingest("u", self.rows, mode="create")
@@ -683,6 +828,11 @@ class Errors(DriverTest):
                 cursor.adbc_ingest("t", batch, mode="append")
             with self.raises(dbapi.Error):
                 cursor.execute("SELECT ?", batch)
+        # The name of a column that is not UTF-8.
+        table = pyarrow.csv.read_csv(io.BytesIO("größe,b\n1,2\n".encode("latin-1")))
+        with self.raises(dbapi.Error, "22000") as refused:
+            cursor.adbc_ingest("u", table.to_reader())
+        self.assertEqual(refused.error.status_code, adbc_driver_manager.AdbcStatusCode.INVALID_DATA)
         # A row that is NULL as a whole, and rows that are no struct.
         for rows in [pyarrow.array([{"name": "a"}, None]), pyarrow.array([1])]:
             with self.raises(dbapi.Error):

@@ -81,7 +81,7 @@ fn a_panic_of_a_producer_is_an_error_of_the_call() {
     statement.set_sql_query("SELECT ?").unwrap();
     statement.bind_stream(Box::new(Bad(numbers()))).unwrap();
     let error = statement.execute().err().unwrap();
-    assert_eq!(error.status, Status::Internal);
+    assert_eq!(error.status, Status::InvalidData);
     assert!(error.message.contains("no rows today"), "{error}");
 
     let table = (OptionStatement::TargetTable, OptionValue::from("t"));

@@ -1,93 +1,30 @@
-// The page: asks the server for numbers of each second and for the state, and shows them.
+// The page of a database: what its memory holds and what runs.
 
-import { overBytes, overTime } from "./chart.js";
-import { bar, bytes, count, make, percent, seconds } from "./format.js";
+import { overBytes } from "./chart.js";
+import { at, bar, bytes, count, make, percent, say, seconds } from "./format.js";
+import { ask, bounds, chart, everySecond, fetchSamples, grown, latest, names, number, rates, samples, steps } from "./samples.js";
 import { begin as beginSql } from "./sql.js";
 
 const COLUMNS_FIRST = 20;
-const at = (id) => document.getElementById(id);
-const say = (id, text) => { at(id).textContent = text; };
 
-let names = [], bounds = [], samples = [], state = null, nowMs = 0, showsAll = false;
-
-// ---- what the server tells
-
-async function ask(path) {
-  const answer = await fetch(path, { headers: { Accept: "application/json" } });
-  if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
-  return answer.json();
-}
+let state = null, showsAll = false;
 
 async function update() {
-  const since = samples.length ? samples.at(-1)[0] : 0;
-  const [news, now] = await Promise.all([ask(`/api/samples?since=${since}`), ask("/api/state")]);
-  // A server that was started again has none of the old samples.
-  if (news.now_ms < since) samples = [];
-  ({ names, time_bounds_s: bounds, now_ms: nowMs } = news);
-  samples.push(...news.samples);
-  while (samples.length && samples[0][0] < nowMs - 3600e3) samples.shift();
-  state = now;
+  [state] = await Promise.all([ask("/api/state"), fetchSamples()]);
   show();
 }
 
-async function run() {
-  for (;;) {
-    if (!document.hidden) {
-      try {
-        await update();
-        at("status").className = "";
-        say("status", state.read_only ? `open for reading only: ${state.read_only}` : state.sessions === 1 ? "1 session" : `${state.sessions} sessions`);
-      } catch (error) {
-        at("status").className = "bad";
-        say("status", `no answer from the server: ${error.message}`);
-      }
-    }
-    await new Promise((resolve) => setTimeout(resolve, 1000));
-  }
-}
+const status = () => (state.read_only ? `open for reading only: ${state.read_only}` : state.sessions === 1 ? "1 session" : `${state.sessions} sessions`);
 
 // ---- numbers over time
-
-const number = (sample, name) => sample[1][names.indexOf(name)];
-
-// The samples of the chosen time, a few hundred at most, each with the one before it.
-function steps() {
-  const length = Number(at("range").value) * 1000, from = nowMs - length;
-  const width = Math.max(1000, Math.ceil(length / 300 / 1000) * 1000);
-  const kept = [];
-  for (const sample of samples) {
-    if (sample[0] < from - width) continue;
-    const slot = Math.floor(sample[0] / width);
-    if (kept.length && kept.at(-1).slot === slot) kept.at(-1).sample = sample;
-    else kept.push({ slot, sample });
-  }
-  const all = kept.map((one) => one.sample);
-  return { from, to: nowMs, pairs: all.slice(1).map((sample, place) => [all[place], sample]) };
-}
-
-// A counter's growth per second in each step.
-function rates(pairs, name) {
-  return pairs.map(([before, after]) => {
-    const grown = number(after, name) - number(before, name);
-    return [after[0], grown < 0 ? null : grown / (after[0] - before[0]) * 1000];
-  });
-}
-
-const latest = (points) => points.findLast(([, value]) => value !== null)?.[1] ?? 0;
-
-function chart(id, series, options) {
-  const { from, to } = steps();
-  overTime(at(id), series, { from, to, ...options });
-}
 
 function showReads() {
   const { pairs } = steps();
   const near = rates(pairs, "read_near_bytes"), far = rates(pairs, "read_far_bytes");
   const label = (value) => `${bytes(value)}/s`;
   chart("reads-chart", [{ kind: "near", points: near }, { kind: "far", points: far }], { label, isBytes: true, isStacked: true });
-  const grown = (name) => (pairs.length ? number(pairs.at(-1)[1], name) - number(pairs[0][0], name) : 0);
-  const [nearBytes, farBytes] = [grown("read_near_bytes"), grown("read_far_bytes")];
-  const [nearCells, farCells] = [grown("cells_near"), grown("cells_far")];
+  const [nearBytes, farBytes] = [grown(pairs, "read_near_bytes"), grown(pairs, "read_far_bytes")];
+  const [nearCells, farCells] = [grown(pairs, "cells_near"), grown(pairs, "cells_far")];
   const share = (a, b) => (a + b > 0 ? `${percent(a / (a + b))} near` : "none");
   say("reads-words", `Now ${label(latest(near))} near, ${label(latest(far))} far. In this time: ${share(nearBytes, farBytes)} of ${bytes(nearBytes + farBytes)} scanned; single values: ${share(nearCells, farCells)}${nearCells + farCells > 0 ? ` of ${count(nearCells + farCells)}` : ""}.`);
 }
@@ -107,8 +44,8 @@ function showWear() {
   chart("wear-chart", [{ kind: "far", points: all }], { label, isBytes: true });
   const [first, last] = [samples[0], samples.at(-1)];
   const written = last ? number(last, "written_bytes") : 0;
-  const grown = last ? (written - number(first, "written_bytes")) / Math.max(1, last[0] - first[0]) * 1000 : 0;
-  say("wear-words", `${bytes(written)} since the open, ${bytes(Math.max(0, grown) * 86400)} a day at the pace of the last ${Math.max(1, Math.round(((last?.[0] ?? 0) - (first?.[0] ?? 0)) / 60000))} min.`);
+  const pace = last ? (written - number(first, "written_bytes")) / Math.max(1, last[0] - first[0]) * 1000 : 0;
+  say("wear-words", `${bytes(written)} since the open, ${bytes(Math.max(0, pace) * 86400)} a day at the pace of the last ${Math.max(1, Math.round(((last?.[0] ?? 0) - (first?.[0] ?? 0)) / 60000))} min.`);
   const tiers = state.tiers.filter((tier) => tier.written !== null);
   const cell = (text) => make("td", { className: "number" }, text);
   at("written").tHead.replaceChildren(make("tr", {}, make("th", {}, "written since the open"),
@@ -139,13 +76,13 @@ function quantile(counts, share) {
 
 function showTimes() {
   const { pairs } = steps();
-  const grown = ([before, after]) => after[1].slice(names.length).map((one, place) => one - before[1][names.length + place]);
-  const points = (share) => pairs.map((pair) => [pair[1][0], quantile(grown(pair), share)]);
+  const byTime = ([before, after]) => after[1].slice(names.length).map((one, place) => one - before[1][names.length + place]);
+  const points = (share) => pairs.map((pair) => [pair[1][0], quantile(byTime(pair), share)]);
   const [half, most] = [points(0.5), points(0.99)];
   chart("times-chart", [{ kind: "near", points: half }, { kind: "far", points: most }], { label: seconds });
-  const statements = pairs.length ? grown([pairs[0][0], pairs.at(-1)[1]]) : [];
+  const statements = pairs.length ? byTime([pairs[0][0], pairs.at(-1)[1]]) : [];
   const ended = statements.reduce((sum, one) => sum + one, 0);
-  const failed = pairs.length ? number(pairs.at(-1)[1], "failed") - number(pairs[0][0], "failed") : 0;
+  const failed = grown(pairs, "failed");
   say("times-words", ended === 0 ? "No statement ended in this time."
     : `${count(ended)} statements ended in this time, ${failed} with an error; half within ${seconds(quantile(statements, 0.5))}, 99 of 100 within ${seconds(quantile(statements, 0.99))}.`);
 }
@@ -154,8 +91,7 @@ function showLookups() {
   const { pairs } = steps();
   const all = rates(pairs, "lookups");
   chart("lookups-chart", [{ kind: "near", points: all }], { label: (value) => `${count(value)}/s` });
-  const grown = (name) => (pairs.length ? number(pairs.at(-1)[1], name) - number(pairs[0][0], name) : 0);
-  const [lookups, gave] = [grown("lookups"), grown("suspensions")];
+  const [lookups, gave] = [grown(pairs, "lookups"), grown(pairs, "suspensions")];
   say("lookups-words", lookups === 0 ? "Nothing was looked up in this time."
     : `${count(lookups)} lookups in this time; each gave way ${Number((gave / lookups).toPrecision(2))} times${gave === 0 ? ": measured, plain ones are faster here" : ""}.`);
 }
@@ -345,7 +281,6 @@ function showNow() {
 
 function show() {
   if (state === null) return;
-  say("version", state.version);
   for (const part of [showHelp, showColumns, showReads, showMoves, showTiers, showWear, showLost, showNow, showTimes, showLookups]) part();
 }
 
@@ -354,4 +289,4 @@ at("sort").addEventListener("change", show);
 at("all-columns").addEventListener("click", () => { showsAll = !showsAll; show(); });
 window.addEventListener("resize", show);
 beginSql();
-run();
+everySecond(update, status);

@@ -1,5 +1,8 @@
 // Numbers as people read them, and elements of the page. Text is only ever set as text: a name with markup in it stays a name.
 
+export const at = (id) => document.getElementById(id);
+export const say = (id, text) => { at(id).textContent = text; };
+
 export function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let unit = 0;

@@ -1,9 +1,8 @@
 // The box for SQL: rows arrive as CSV, which keeps all digits, and are shown as they come, up to a limit.
 
-import { csvReader, make, seconds } from "./format.js";
+import { at, csvReader, make, seconds } from "./format.js";
 
 const ROWS_MOST = 500;
-const at = (id) => document.getElementById(id);
 
 let stop = null;
 

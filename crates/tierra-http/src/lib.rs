@@ -8,8 +8,9 @@
 //!         sql.rs -- statements, each request in a session of its own
 //!           answer/ -- rows as JSON, CSV, Arrow
 //!         backup.rs -- a backup, as it is written
-//!         state.rs, samples.rs, metrics/ -- numbers: now, of the last hour, for Prometheus
+//!         state.rs, samples/, metrics/ -- numbers: now, of the last hour, for Prometheus
 //!         page.rs -- the files of the page
+//! records.rs -- the same of a server of records, which tells its own numbers
 //! client.rs -- fetches a backup from another server
 //! ```
 //!
@@ -19,6 +20,7 @@
 
 mod answer;
 mod backup;
+mod body;
 pub mod client;
 mod connection;
 mod copies;
@@ -28,6 +30,7 @@ mod guard;
 pub mod metrics;
 mod page;
 mod peer;
+mod records;
 mod routes;
 mod samples;
 mod server;
@@ -36,4 +39,5 @@ mod source;
 mod sql;
 mod state;
 
+pub use records::Records;
 pub use server::{Handle, Options, ServeError, Server};

@@ -16,13 +16,14 @@ use crate::fault::Fault;
 use crate::gate::Gate;
 use crate::guard::{User, guard};
 use crate::metrics::{Format, Text};
+use crate::records::{Records, SharedRecords};
 use crate::samples::Answer;
 use crate::shared::Shared;
 use crate::{backup, metrics, page, sql, state};
 
 /// The routes of a database.
 pub(crate) fn of_database(shared: Arc<Shared>, gate: Arc<Gate>) -> Router {
-    let routes = page::routes()
+    let routes = page::routes(page::DATABASE)
         .route("/sql", post(sql::post))
         .route("/backup", post(backup::post))
         .route("/metrics", get(scrape))
@@ -33,18 +34,13 @@ pub(crate) fn of_database(shared: Arc<Shared>, gate: Arc<Gate>) -> Router {
     guarded(routes, gate)
 }
 
-/// The route of metrics that others write.
-pub(crate) fn of_metrics(
-    write: impl Fn(&mut Text) + Send + Sync + 'static,
-    gate: Arc<Gate>,
-) -> Router {
-    let write = Arc::new(write);
-    let scrape = move |headers: HeaderMap| {
-        let mut text = Text::new(Format::wanted(&headers));
-        write(&mut text);
-        async move { told(text) }
-    };
-    guarded(Router::new().route("/metrics", get(scrape)), gate)
+/// The routes of a server of records.
+pub(crate) fn of_records<R: Records>(records: Arc<SharedRecords<R>>, gate: Arc<Gate>) -> Router {
+    let routes = page::routes(page::RECORDS)
+        .route("/metrics", get(scrape_records::<R>))
+        .route("/api/samples", get(samples_of_records::<R>))
+        .with_state(records);
+    guarded(routes, gate)
 }
 
 /// The same with what every request must pass, and an answer to those that have no route.
@@ -64,12 +60,20 @@ async fn wrong_method() -> Fault {
 }
 
 async fn scrape(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> impl IntoResponse {
-    let mut text = Text::new(Format::wanted(&headers));
-    metrics::write(&shared, &mut text);
-    told(text)
+    told(&headers, move |text| metrics::write(&shared, text))
 }
 
-fn told(text: Text) -> impl IntoResponse {
+async fn scrape_records<R: Records>(
+    State(shared): State<Arc<SharedRecords<R>>>,
+    headers: HeaderMap,
+) -> impl IntoResponse {
+    told(&headers, move |text| shared.records.write_metrics(text))
+}
+
+/// Metrics in the format that the client reads.
+fn told<W: FnOnce(&mut Text)>(headers: &HeaderMap, write: W) -> impl IntoResponse + use<W> {
+    let mut text = Text::new(Format::wanted(headers));
+    write(&mut text);
     ([(CONTENT_TYPE, text.format().name())], text.finish())
 }
 
@@ -88,8 +92,19 @@ async fn samples(
     State(shared): State<Arc<Shared>>,
     since: Result<Query<Since>, QueryRejection>,
 ) -> Result<Json<Answer>, Fault> {
+    Ok(Json(shared.samples.since(wanted(since)?)))
+}
+
+async fn samples_of_records<R: Records>(
+    State(shared): State<Arc<SharedRecords<R>>>,
+    since: Result<Query<Since>, QueryRejection>,
+) -> Result<Json<Answer>, Fault> {
+    Ok(Json(shared.samples.since(wanted(since)?)))
+}
+
+fn wanted(since: Result<Query<Since>, QueryRejection>) -> Result<u64, Fault> {
     let Query(Since { since }) = since.map_err(|error| wrong(&error.body_text()))?;
-    Ok(Json(shared.samples.since(since)))
+    Ok(since)
 }
 
 /// What a request asks for is not of its type.

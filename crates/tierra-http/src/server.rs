@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::connection::{refuse, serve};
 use crate::gate::Gate;
-use crate::metrics::Text;
+use crate::records::{Records, SharedRecords};
 use crate::routes;
 use crate::samples;
 use crate::shared::Shared;
@@ -139,28 +139,37 @@ impl Server {
         session: SessionOptions,
     ) -> io::Result<()> {
         let shared = Arc::new(Shared::new(database, session, Runtime::current()));
-        let sampling = samples::take_every_second(Arc::clone(&shared), self.stop.subscribe());
-        self.run(|gate| routes::of_database(shared, gate), Some(sampling))
+        let (sampled, stopping) = (Arc::clone(&shared), self.stop.subscribe());
+        let sampling = async move {
+            let read = || {
+                sampled.copies.ask_in_time(&sampled.database);
+                samples::read(&sampled)
+            };
+            sampled.samples.take_every_second(read, stopping).await;
+        };
+        self.run(|gate| routes::of_database(shared, gate), sampling)
             .await
     }
 
-    /// Serves metrics alone, which `write` writes each time.
+    /// Serves the metrics and the page of a server of records.
     ///
     /// # Errors
     /// If there are no threads for it.
-    pub async fn serve_metrics(
-        self,
-        write: impl Fn(&mut Text) + Send + Sync + 'static,
-    ) -> io::Result<()> {
-        let nothing = None::<std::future::Ready<()>>;
-        self.run(|gate| routes::of_metrics(write, gate), nothing)
+    pub async fn serve_records(self, records: impl Records) -> io::Result<()> {
+        let shared = Arc::new(SharedRecords::new(records));
+        let (sampled, stopping) = (Arc::clone(&shared), self.stop.subscribe());
+        let sampling = async move {
+            let read = || sampled.records.sample();
+            sampled.samples.take_every_second(read, stopping).await;
+        };
+        self.run(|gate| routes::of_records(shared, gate), sampling)
             .await
     }
 
     async fn run(
         self,
         routes: impl FnOnce(Arc<Gate>) -> Router,
-        background: Option<impl Future<Output = ()> + Send + 'static>,
+        background: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
         let Options {
             names,
@@ -180,9 +189,9 @@ impl Server {
             room: Arc::new(Semaphore::new(connections_most)),
             stopping: self.stop.subscribe(),
         };
-        let background = background.map(|background| clients.spawn(background));
+        let background = clients.spawn(background);
         let served = clients.spawn(accepting.accept(self.listener)).await;
-        background.iter().for_each(tokio::task::JoinHandle::abort);
+        background.abort();
         clients.shutdown_background();
         served.map_err(io::Error::other)?
     }

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::copies::Copies;
-use crate::samples::Samples;
+use crate::samples::{self, Samples};
 
 /// What requests share.
 pub(crate) struct Shared {
@@ -32,7 +32,7 @@ impl Shared {
             database,
             session,
             queries,
-            samples: Samples::default(),
+            samples: samples::of_database(),
             copies: Arc::default(),
             backup_turn: Arc::new(Semaphore::new(1)),
         }

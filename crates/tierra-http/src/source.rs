@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
 use tierra_sql::{Rows, Session, Work};
 
+use crate::body;
 use crate::fault::Fault;
 use crate::shared::Shared;
 
@@ -18,8 +19,10 @@ pub(crate) struct Source {
     first: Option<RecordBatch>,
     began: Instant,
     shared: Arc<Shared>,
+    /// Whether the end of the rows commits the transaction.
+    commits: bool,
     /// Dropped last: its end ends the statement.
-    _session: Session,
+    session: Session,
 }
 
 impl Source {
@@ -29,13 +32,15 @@ impl Source {
         began: Instant,
         shared: Arc<Shared>,
         session: Session,
+        commits: bool,
     ) -> Self {
         Self {
             rows,
             first,
             began,
             shared,
-            _session: session,
+            commits,
+            session,
         }
     }
 
@@ -51,11 +56,23 @@ impl Source {
         self.began.elapsed()
     }
 
-    /// The next rows.
+    /// The next rows; an error if the last one was read and the transaction cannot be committed.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, Fault> {
-        match self.first.take() {
-            Some(batch) => Ok(Some(batch)),
-            None => Ok(self.shared.within(self.rows.next()).await.transpose()?),
+        if let Some(batch) = self.first.take() {
+            return Ok(Some(batch));
+        }
+        let next = self.shared.within(self.rows.next()).await.transpose()?;
+        if next.is_none() {
+            self.end().await?;
+        }
+        Ok(next)
+    }
+
+    /// Commits the transaction of the rows, of which no more will be read.
+    pub(crate) async fn end(&mut self) -> Result<(), Fault> {
+        match std::mem::take(&mut self.commits) {
+            true => self.shared.within(body::commit(&self.session)).await,
+            false => Ok(()),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `POST /sql`: statements, one after the other in a session of their own, which ends with the request.
+//! `POST /sql`: statements, one after the other in a session of their own, which ends with the request. Several are
+//! [one transaction](crate::body).
 //!
 //! The answer is that of the last statement; rows of others are read and dropped. Its first rows are there before the answer begins, so
 //! that most errors have a status of their own.
@@ -15,10 +16,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use serde::Serialize;
-use tierra_sql::{Done, Outcome, Session, SessionOptions, Statement, TransactionState};
+use tierra_sql::{Done, Outcome, Session, SessionOptions, TransactionState};
 use tokio::time::timeout;
 
 use crate::answer::{self, Format};
+use crate::body::{self, Statements};
 use crate::fault::Fault;
 use crate::guard::User;
 use crate::shared::Shared;
@@ -57,23 +59,30 @@ pub(crate) async fn post(
     let client = headers.get(USER_AGENT).and_then(|name| name.to_str().ok());
     let client: String = client.unwrap_or("http").chars().take(CLIENT_MOST).collect();
     session.set_client(&user.name, &client);
-    let all = session.statements(&text)?;
+    let reading = Statements::read(&session, &text);
+    let mut statements = shared.within(reading).await?;
     drop(text);
-    let Some((last, before)) = all.split_last() else {
+    let count = statements.len();
+    let Some(last) = count.checked_sub(1) else {
         return Err(Fault::of_statement("42601", "there is no statement"));
     };
-    let numbered = |fault: Fault, number: usize| match all.len() {
+    let numbered = |fault: Fault, place: usize| match count {
         1 => fault,
-        _ => fault.in_statement(number),
+        _ => fault.in_statement(place + 1),
     };
-    for (number, statement) in (1..).zip(before) {
-        let ran = shared.within(run_to_its_end(&session, statement));
-        ran.await.map_err(|fault| numbered(fault, number))?;
+    for place in 0..last {
+        let ran = shared.within(run_to_its_end(&session, &mut statements, place));
+        ran.await.map_err(|fault| numbered(fault, place))?;
     }
-    let ran = shared.within(session.run_statement(last)).await;
-    let outcome = ran.map_err(|error| numbered(error.into(), all.len()))?;
+    let ran = shared.within(statements.run(last, &session)).await;
+    let outcome = ran.map_err(|fault| numbered(fault, last))?;
+    let commits = statements.has_begun;
+    if commits && matches!(outcome, Outcome::Done(_)) {
+        shared.within(body::commit(&session)).await?;
+    }
     // What is not committed is undone with the session, which must not look like success.
-    if session.transaction() != TransactionState::None {
+    let is_kept = commits || session.transaction() == TransactionState::None;
+    if !is_kept {
         let message = "the request ends in a transaction, of which nothing was kept: end it with COMMIT or ROLLBACK";
         return Err(Fault::of_statement("25000", message));
     }
@@ -85,15 +94,19 @@ pub(crate) async fn post(
         .into_response()),
         Outcome::Rows(mut rows) => {
             let first = shared.within(rows.next()).await.transpose();
-            let first = first.map_err(|error| numbered(error.into(), all.len()))?;
-            let source = Source::new(rows, first, began, shared, session);
+            let first = first.map_err(|error| numbered(error.into(), last))?;
+            let source = Source::new(rows, first, began, shared, session, commits);
             answer::of(format, source).await
         }
     }
 }
 
-async fn run_to_its_end(session: &Session, statement: &Statement) -> Result<(), Fault> {
-    if let Outcome::Rows(mut rows) = session.run_statement(statement).await? {
+async fn run_to_its_end(
+    session: &Session,
+    statements: &mut Statements,
+    place: usize,
+) -> Result<(), Fault> {
+    if let Outcome::Rows(mut rows) = statements.run(place, session).await? {
         while let Some(batch) = rows.next().await {
             batch?;
         }

@@ -19,7 +19,6 @@ const SLOW_MOST: usize = 50;
 /// The state of a database.
 #[derive(Serialize)]
 pub(crate) struct State {
-    version: &'static str,
     now_ms: u64,
     /// Why the database can only be read.
     read_only: Option<String>,
@@ -151,7 +150,6 @@ impl State {
         let copies = shared.copies.known();
         let missing = database.missing_tiers().into_iter();
         Self {
-            version: env!("CARGO_PKG_VERSION"),
             now_ms: shared.samples.now_ms(),
             read_only: database.read_only().map(str::to_owned),
             tiers: database

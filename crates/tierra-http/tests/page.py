@@ -78,23 +78,50 @@ class Server:
         self.scratch.cleanup()
 
 
-class Page(unittest.TestCase):
+class Records:
+    """`tierra kv` with little near memory."""
+
+    def __init__(self):
+        self.port, http = free_port(), free_port()
+        self.url = f"http://localhost:{http}"
+        self.process = subprocess.Popen(
+            [TIERRA, "kv", "--port", str(self.port), "--http", f"127.0.0.1:{http}", "--near-memory", "16mb", "--far-memory", "64mb"],
+            stderr=subprocess.DEVNULL,
+        )
+        for port in (self.port, http):
+            for _ in range(500):
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError:
+                    time.sleep(0.02)
+
+    def ask(self, commands, replies):
+        """Sends inline commands together, and waits for as many replies, each a line or a line with a value."""
+        with socket.create_connection(("127.0.0.1", self.port)) as client:
+            client.sendall("".join(f"{command}\r\n" for command in commands).encode())
+            client.settimeout(60)
+            told = b""
+            while told.count(b"\r\n") < replies:
+                told += client.recv(1 << 20)
+        return told
+
+    def close(self):
+        self.process.terminate()
+        assert self.process.wait(timeout=90) == 0
+
+
+class Browsed(unittest.TestCase):
+    """What the tests of both pages have."""
+
+    ready = None
+
     @classmethod
     def setUpClass(cls):
         cls.playwright = sync_playwright().start()
         cls.addClassCleanup(cls.playwright.stop)
         cls.browser = cls.playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         cls.addClassCleanup(cls.browser.close)
-        # About 8 MiB a column, of which one is read most.
-        cells = ", ".join(f"(value * {factor}) % 1000000007" for factor in (1103515245, 214013, 16807))
-        cls.server = Server(
-            "8M",
-            [
-                f'CREATE TABLE measured (hot BIGINT, warm BIGINT, "{MARKUP}" BIGINT)',
-                f"INSERT INTO measured SELECT {cells} FROM generate_series(1, 2200000)",
-            ],
-        )
-        cls.addClassCleanup(cls.server.close)
 
     def open(self, server=None, width=1600, height=1200, scheme="light"):
         context = self.browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
@@ -107,7 +134,7 @@ class Page(unittest.TestCase):
         page.on("request", lambda request: page.hosts.add(request.url.split("/")[2]))
         url = (server or self.server).url
         page.goto(url)
-        page.wait_for_selector("#tiers .tier")
+        page.wait_for_selector(self.ready)
         return page
 
     def wait(self, page, condition):
@@ -129,6 +156,24 @@ class Page(unittest.TestCase):
         if SCREENSHOTS:
             os.makedirs(SCREENSHOTS, exist_ok=True)
             page.screenshot(path=os.path.join(SCREENSHOTS, f"{name}.png"), full_page=True)
+
+
+class Page(Browsed):
+    ready = "#tiers .tier"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # About 8 MiB a column, of which one is read most.
+        cells = ", ".join(f"(value * {factor}) % 1000000007" for factor in (1103515245, 214013, 16807))
+        cls.server = Server(
+            "8M",
+            [
+                f'CREATE TABLE measured (hot BIGINT, warm BIGINT, "{MARKUP}" BIGINT)',
+                f"INSERT INTO measured SELECT {cells} FROM generate_series(1, 2200000)",
+            ],
+        )
+        cls.addClassCleanup(cls.server.close)
 
     def read(self, times=6):
         for number in range(times):
@@ -249,6 +294,62 @@ class Page(unittest.TestCase):
                         page.click("#all-columns")
                         self.assertEqual(page.locator("#columns tbody tr").count(), 300)
                         self.check(page)
+
+
+class RecordsPage(Browsed):
+    ready = "#tiers .bar"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = Records()
+        cls.addClassCleanup(cls.server.close)
+        # More than near memory holds.
+        value = "x" * 1000
+        cls.server.ask([f"SET key:{number} {value}" for number in range(30000)], 30000)
+
+    def test_charts_follow_what_is_asked(self):
+        page = self.open()
+        time.sleep(2.5)
+        for turn in range(3):
+            gets = [f"GET key:{number * 7 % 30000}" for number in range(3000)]
+            self.server.ask([*gets, f"GET nothing:{turn}", "WRONG"], 6002)
+            time.sleep(1.2)
+        time.sleep(2)
+        hits = page.inner_text("#hits-words")
+        self.assertRegex(hits, "99 % of 9003 keys")
+        self.assertRegex(page.inner_text("#commands-words"), "3 with an error")
+        self.assertRegex(page.inner_text("#near-words"), "[0-9]+ % of [0-9.]+ MiB of records are near")
+        self.assertRegex(page.inner_text("#lookups-words"), "keys were looked up in .* groups")
+        self.assertRegex(page.inner_text("#reads-words"), "records that were fetched in this time were near")
+        paths = page.evaluate("[...document.querySelectorAll('svg path')].map((path) => path.getAttribute('d'))")
+        self.assertGreater(len(paths), 16)
+        self.assertNotIn("NaN", "".join(paths))
+        self.check(page)
+
+    def test_numbers_are_those_of_the_metrics(self):
+        page = self.open()
+        time.sleep(2.5)
+        with urllib.request.urlopen(f"{self.server.url}/metrics") as answer:
+            metrics = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#"))
+        with urllib.request.urlopen(f"{self.server.url}/api/samples") as answer:
+            samples = json.load(answer)
+        newest = dict(zip(samples["names"], samples["samples"][-1][1]))
+        self.assertEqual(newest["keys"], 30000)
+        for speed in ("near", "far"):
+            self.assertEqual(newest[f"{speed}_records"], int(metrics[f'tierra_kv_records{{speed="{speed}"}}']))
+            self.assertGreater(newest[f"{speed}_records"], 0)
+            self.assertEqual(newest[f"{speed}_limit_bytes"], int(metrics[f'tierra_kv_limit_bytes{{speed="{speed}"}}']))
+        self.assertIn("30 k keys", page.inner_text("#gone-words"))
+        self.check(page)
+
+    def test_it_fits_every_window(self):
+        for scheme in ("light", "dark"):
+            for width in (1600, 400):
+                page = self.open(width=width, height=900, scheme=scheme)
+                time.sleep(2.5)
+                self.check(page)
+                self.keep(page, f"kv-{scheme}-{width}")
 
 
 if __name__ == "__main__":

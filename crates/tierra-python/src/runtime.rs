@@ -1,8 +1,9 @@
 //! The one runtime of the process: how Python waits for it, and what a fork changes.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -47,7 +48,13 @@ pub(crate) fn refuse_fork() -> PyResult<()> {
 /// # Errors
 /// In a fork, or if its threads cannot be started.
 pub(crate) fn runtime() -> PyResult<&'static Runtime> {
+    static STARTING: Mutex<()> = Mutex::new(());
     refuse_fork()?;
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    // Of two first calls at once, one waits for the other's.
+    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
@@ -111,7 +118,7 @@ pub(crate) fn slice<T>(
     }
 }
 
-/// A value whose end waits for threads. In a fork it never ends.
+/// A value whose end waits for threads. In a fork it never ends, and a panic at its end stays here.
 #[derive(Debug)]
 pub(crate) struct OfProcess<T>(Option<T>);
 
@@ -131,8 +138,12 @@ impl<T> OfProcess<T> {
 
 impl<T> Drop for OfProcess<T> {
     fn drop(&mut self) {
+        let value = self.0.take();
         if is_fork() {
-            std::mem::forget(self.0.take());
+            std::mem::forget(value);
+        } else {
+            // No caller is left to get the error.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
         }
     }
 }

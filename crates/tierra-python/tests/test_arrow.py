@@ -109,6 +109,23 @@ class Arrow(WithDatabase):
         self.assertEqual(count(numpy.arange(50_000, 150_000)).fetchone(), (50_001,))
         self.assertEqual(self.db.sql("SELECT count(*) FROM t WHERE v = ?", [numpy.int64(7)]).fetchone(), (1,))
 
+    @needs("numpy", "pyarrow")
+    def test_committed_rows_are_not_the_arrays_that_they_came_from(self):
+        import numpy
+        import pyarrow
+
+        self.db.sql("CREATE TABLE t (v BIGINT)")
+        array = numpy.arange(1000)
+        table = pyarrow.table({"v": array})
+        self.db.load("t", table)
+        self.db.register("given", table)
+        self.db.sql("INSERT INTO t SELECT v FROM given")
+        self.db.sql("BEGIN")
+        self.db.sql("INSERT INTO t SELECT v FROM given")
+        self.db.sql("COMMIT")
+        array[:] = -5
+        self.assertEqual(self.db.sql("SELECT count(*), min(v), sum(v) FROM t").fetchone(), (3000, 0, 3 * 499500))
+
     @needs("pyarrow")
     def test_streams_are_read_as_they_are_asked_for(self):
         reader = self.db.sql("SELECT * FROM generate_series(1, 1000000000000)").reader()

@@ -30,6 +30,7 @@ use crate::filter::{
     ColumnDomain, ColumnFilters, is_pushable, on_column, single_column, unqualified,
     with_stored_doubles,
 };
+use crate::hidden_keys;
 use crate::keys::{KeyLookup, KeyPredicates, PointExec, key_tuples};
 use crate::late::{RowReader, RowSource};
 use crate::scan::{ScanPlan, TierraScanExec};
@@ -43,7 +44,9 @@ pub(crate) struct TierraTable {
     /// The table's columns, and if `row_ids` the row id behind them.
     schema: SchemaRef,
     row_ids: bool,
+    /// Its primary key, unless that is hidden from the planner.
     constraints: Constraints,
+    hides_key: bool,
 }
 
 impl std::fmt::Debug for TierraTable {
@@ -58,17 +61,30 @@ impl TierraTable {
     pub(crate) fn new(table: Arc<Table>) -> Self {
         let schema = table.schema();
         let key = table.spec().primary_key.clone();
-        let key = if key.is_empty() {
-            Vec::new()
-        } else {
-            vec![Constraint::PrimaryKey(key)]
+        let hides_key = !key.is_empty() && hidden_keys::are_hidden();
+        let constraints = match key.is_empty() || hides_key {
+            true => Constraints::default(),
+            false => Constraints::new_unverified(vec![Constraint::PrimaryKey(key)]),
         };
         Self {
             table,
             schema,
             row_ids: false,
-            constraints: Constraints::new_unverified(key),
+            constraints,
+            hides_key,
         }
+    }
+
+    /// The same with its key, if that was hidden.
+    pub(crate) fn with_key(&self) -> Option<Self> {
+        let key = || self.table.spec().primary_key.clone();
+        self.hides_key.then(|| Self {
+            table: self.table.clone(),
+            schema: self.schema.clone(),
+            row_ids: self.row_ids,
+            constraints: Constraints::new_unverified(vec![Constraint::PrimaryKey(key())]),
+            hides_key: false,
+        })
     }
 
     /// The table with one more column, the row id: the target of a statement that changes rows.

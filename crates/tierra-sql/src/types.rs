@@ -2,10 +2,14 @@
 //!
 //! A declared type that would be stored wider than it says is refused. Narrow integers of files are widened; unsigned and zoned
 //! types are converted with a check. Any other value is an error: a conversion never yields NULL for a value that was not NULL.
+//! Values of files and streams are assigned to columns as INSERT assigns them.
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, Float64Type,
+    Schema, SchemaRef, TimeUnit,
+};
 use arrow::error::ArrowError;
 use datafusion::sql::sqlparser::ast;
 use tierra_column::LogicalType;
@@ -158,13 +162,67 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arrow
         DataType::Timestamp(TimeUnit::Microsecond, None),
     ) = (array.data_type(), to)
     {
-        use arrow::array::AsArray;
         use arrow::datatypes::{TimestampMicrosecondType, TimestampNanosecondType};
         let nanoseconds = array.as_primitive::<TimestampNanosecondType>();
         let micros = nanoseconds.unary::<_, TimestampMicrosecondType>(|ns| ns.div_euclid(1_000));
         return Ok(std::sync::Arc::new(micros));
     }
     cast_with_options(array, to, &checked)
+}
+
+/// Whether values of type `from` are assigned to a column of type `to`: the rule of INSERT for values that are no literals.
+pub(crate) fn is_assigned(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Date32, Date64, Dictionary, Null, Timestamp, Utf8View};
+    match (from, to) {
+        (Dictionary(_, values), _) => is_assigned(values, to),
+        (Null, _) | (_, Utf8View) => true,
+        (Date32 | Date64 | Timestamp(_, _), Date32 | Timestamp(_, _)) => true,
+        _ => from == to || from.is_numeric() && to.is_numeric(),
+    }
+}
+
+/// `array` as values of a column of type `to`: numbers are rounded half away from zero. An error if a value does not fit, or
+/// if the types need a cast.
+pub(crate) fn assign(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    let from = array.data_type();
+    match to {
+        _ if from == to => Ok(ArrayRef::clone(array)),
+        _ if !is_assigned(from, to) => Err(ArrowError::CastError(format!(
+            "it is {} but the values are {}: cast them",
+            name_of(to),
+            name_of(from)
+        ))),
+        DataType::Int32 | DataType::Int64 => convert(&rounded(array)?, to),
+        _ => convert(array, to),
+    }
+}
+
+/// Numbers rounded to integers, half away from zero: a cast of doubles to integers truncates.
+fn rounded(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Float16, Float32, Float64};
+    let checked = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let from = match array.data_type() {
+        DataType::Dictionary(_, values) => values.as_ref(),
+        ty => ty,
+    };
+    let whole = match from {
+        Float16 | Float32 | Float64 => {
+            let doubles = cast_with_options(array, &Float64, &checked)?;
+            let doubles = doubles.as_primitive::<Float64Type>();
+            return Ok(std::sync::Arc::new(
+                doubles.unary::<_, Float64Type>(f64::round),
+            ));
+        }
+        Decimal32(_, 1..) | Decimal64(_, 1..) | Decimal128(_, 1..) => {
+            Decimal128(DECIMAL128_MAX_PRECISION, 0)
+        }
+        Decimal256(_, 1..) => Decimal256(DECIMAL256_MAX_PRECISION, 0),
+        _ => return Ok(ArrayRef::clone(array)),
+    };
+    cast_with_options(array, &whole, &checked)
 }
 
 /// The first column of `schema` that may not be NULL and is, somewhere in `batch`; `source[i]` is the index of column `i`.
@@ -180,23 +238,17 @@ pub(crate) fn null_column<'a>(
     fields.find(lacks_value).map(|(field, _)| field.as_ref())
 }
 
-/// `batch` with its columns in the order and types of `schema`; `source[i]` is the index of column `i`. The error names the
-/// column.
+/// `batch`, of which [`null_column`] found none, with its columns in the order and types of `schema`; `source[i]` is the index of
+/// column `i`. The error names the column.
 pub(crate) fn conform(
     batch: &RecordBatch,
     schema: &SchemaRef,
     source: &[usize],
 ) -> Result<RecordBatch, ColumnError> {
-    if let Some(field) = null_column(batch, schema, source) {
-        return Err(ColumnError {
-            column: field.name().clone(),
-            message: "NULL in a NOT NULL column".to_string(),
-        });
-    }
     let mut columns = Vec::with_capacity(source.len());
     for (field, &place) in schema.fields().iter().zip(source) {
         let array = batch.column(place);
-        let array = convert(array, field.data_type()).map_err(|error| ColumnError {
+        let array = assign(array, field.data_type()).map_err(|error| ColumnError {
             column: field.name().clone(),
             message: text(&error),
         })?;
@@ -242,8 +294,11 @@ pub(crate) fn name_of(ty: &DataType) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{AsArray, Int8Array, TimestampNanosecondArray, UInt64Array};
-    use arrow::datatypes::{Int32Type, TimestampMicrosecondType};
+    use arrow::array::{
+        BooleanArray, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int8Array,
+        Int64Array, StringArray, TimestampNanosecondArray, UInt64Array,
+    };
+    use arrow::datatypes::{Int8Type, Int32Type, Int64Type, TimestampMicrosecondType};
     use std::sync::Arc;
 
     #[test]
@@ -264,5 +319,50 @@ mod tests {
             us.as_primitive::<TimestampMicrosecondType>().values(),
             &[-1, 1]
         );
+    }
+
+    #[test]
+    fn numbers_are_rounded_half_away_from_zero() {
+        let doubles = Float64Array::from(vec![1.5, 2.5, -1.5, -2.5, 2.4, 0.49999999999999994]);
+        let expected = [2, 3, -2, -3, 2, 0];
+        let decimals = Decimal128Array::from(vec![15, 25, -15, -25, 24, 4]);
+        let decimals = decimals.with_precision_and_scale(9, 1).unwrap();
+        let values = Arc::new(doubles.clone()) as ArrayRef;
+        let keys = Int8Array::from_iter_values(0..6);
+        let coded = DictionaryArray::<Int8Type>::new(keys, values);
+        for numbers in [
+            Arc::new(doubles) as ArrayRef,
+            Arc::new(decimals),
+            Arc::new(coded),
+        ] {
+            let whole = assign(&numbers, &DataType::Int64).unwrap();
+            assert_eq!(whole.as_primitive::<Int64Type>().values(), &expected);
+        }
+        for lost in [f64::NAN, 1e300, 2147483647.5] {
+            let lost: ArrayRef = Arc::new(Float64Array::from(vec![lost]));
+            assign(&lost, &DataType::Int32).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn what_needs_a_cast_is_refused() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["1"]));
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let truths: ArrayRef = Arc::new(BooleanArray::from(vec![true]));
+        for (values, to) in [
+            (&texts, LogicalType::Integer),
+            (&texts, LogicalType::Date),
+            (&numbers, LogicalType::Boolean),
+            (&numbers, LogicalType::Timestamp),
+            (&truths, LogicalType::BigInt),
+        ] {
+            let error = assign(values, &to.arrow()).unwrap_err().to_string();
+            assert!(error.contains("cast them"), "{error}");
+        }
+        for values in [&texts, &numbers, &truths] {
+            assign(values, &LogicalType::Varchar.arrow()).unwrap();
+        }
+        let halves: ArrayRef = Arc::new(Float32Array::from(vec![0.5]));
+        assign(&halves, &LogicalType::Double.arrow()).unwrap();
     }
 }

@@ -49,6 +49,12 @@ pub(super) fn first_line(id: u128) -> Line {
     sealed(line)
 }
 
+/// Whether a file that begins so, or that has no more than this, may be the beginning of a backup.
+pub(super) fn may_begin(bytes: &[u8]) -> bool {
+    let shared = bytes.len().min(FIRST_MAGIC.len());
+    bytes[..shared] == FIRST_MAGIC[..shared]
+}
+
 /// The id in a first line.
 pub(super) fn read_first(path: &Path, line: &Line) -> Result<u128, BackupError> {
     if line[..8] != FIRST_MAGIC {

@@ -1,17 +1,20 @@
 //! A file that gets its name when it is whole and durable.
 //!
-//! It grows as `NAME.partial`, which is locked meanwhile. What a killed process left under that name is written over.
+//! It grows as `NAME.partial`, which is locked meanwhile. The beginning of a backup that a killed process left under that name is
+//! written over; anything else there is an error.
 //!
-//! Invariant: nothing that was there before under `NAME` is replaced, no link is followed, and after an error nothing is left.
+//! Invariant: nothing that was there before under `NAME` is replaced, nor what is no backup under `NAME.partial`; no link is followed,
+//! and after an error nothing is left of the new file.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
 
+use super::envelope::may_begin;
 use crate::error::BackupError;
 
 /// After this many bytes the file is synced: what waits to be written must not grow so far that commits on the same disk wait for it.
@@ -46,7 +49,8 @@ impl PartialFile {
         partial.push(".partial");
         let partial = path.with_file_name(partial);
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
+        options.read(true).write(true).create(true);
+        options.truncate(false).mode(0o600);
         options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
         let file = options
             .open(&partial)
@@ -66,6 +70,9 @@ impl PartialFile {
         });
         if !is_it {
             return Err(BackupError::Busy { path: partial });
+        }
+        if !is_left_over(&file).map_err(failed())? {
+            return Err(BackupError::Exists { path: partial });
         }
         file.set_len(0).map_err(failed())?;
         Ok(PartialFile {
@@ -165,6 +172,19 @@ impl Drop for PartialFile {
     }
 }
 
+/// Whether `file` is new, or the beginning of a backup that has no other name.
+fn is_left_over(file: &File) -> io::Result<bool> {
+    let mut beginning = [0; 8];
+    let mut length = 0;
+    while length < beginning.len() {
+        match file.read_at(&mut beginning[length..], length as u64)? {
+            0 => break,
+            more => length += more,
+        }
+    }
+    Ok(may_begin(&beginning[..length]) && file.metadata()?.nlink() == 1)
+}
+
 fn ends_as_directory(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
@@ -186,7 +206,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("b");
         // A killed process left more than will be there.
-        fs::write(dir.path().join("b.partial"), [9; 100]).unwrap();
+        let left = [b"TIERRABK".as_slice(), &[9; 100]].concat();
+        fs::write(dir.path().join("b.partial"), left).unwrap();
         let mut file = PartialFile::create(&path).unwrap();
         file.write(b"first, ").unwrap();
         let at = file.position();
@@ -201,6 +222,41 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"first, second");
         let exists = PartialFile::create(&path).unwrap_err();
         assert!(matches!(exists, BackupError::Exists { .. }), "{exists}");
+    }
+
+    #[test]
+    fn what_is_no_beginning_of_a_backup_is_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, partial) = (dir.path().join("b"), dir.path().join("b.partial"));
+        for content in [
+            b"precious".as_slice(),
+            b"TIERRABE and more",
+            b"TIERR!",
+            &[0; 64],
+        ] {
+            fs::write(&partial, content).unwrap();
+            let exists = PartialFile::create(&path).unwrap_err();
+            assert!(
+                matches!(&exists, BackupError::Exists { path } if *path == partial),
+                "{exists}"
+            );
+            assert_eq!(fs::read(&partial).unwrap(), content);
+        }
+        // Another name of the same file.
+        fs::write(&partial, b"TIERRABK of monday").unwrap();
+        fs::hard_link(&partial, dir.path().join("monday")).unwrap();
+        assert!(PartialFile::create(&path).is_err());
+        assert_eq!(
+            fs::read(dir.path().join("monday")).unwrap(),
+            b"TIERRABK of monday"
+        );
+        fs::remove_file(&partial).unwrap();
+        // A process was killed before it wrote anything, or more than this.
+        for left in [b"".as_slice(), b"TIER"] {
+            fs::write(&partial, left).unwrap();
+            drop(PartialFile::create(&path).unwrap());
+            assert_eq!(names(dir.path()), ["monday"]);
+        }
     }
 
     #[test]

@@ -12,7 +12,11 @@ pub(crate) mod statistics;
 
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, BooleanArray, MutableArrayData, RecordBatch,
+    StringViewArray, make_array,
+};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
@@ -185,20 +189,57 @@ pub(crate) fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new(rows.schema(), columns)
 }
 
-/// All rows of several batches as one batch.
-pub(crate) fn concat(
+/// All rows of several batches as one batch in memory of its own. That of the caller may change, be unmapped, and be much more
+/// than these rows.
+pub(crate) fn owned(
     schema: &SchemaRef,
     batches: &[RecordBatch],
 ) -> Result<RecordBatch, ArrowError> {
     match batches {
-        [one] => Ok(one.clone()),
-        _ => concat_batches(schema, batches),
+        [one] => {
+            let columns = one.columns().iter().map(owned_column);
+            RecordBatch::try_new(schema.clone(), columns.collect::<Result<_, _>>()?)
+        }
+        _ => compact(&concat_batches(schema, batches)?),
     }
+}
+
+/// Most commits have one row, for which [`MutableArrayData`] would take longer than everything else.
+fn owned_column(values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let bits = |bits: &BooleanBuffer| {
+        let bytes = Buffer::from(bits.sliced().as_slice());
+        BooleanBuffer::new(bytes, 0, bits.len())
+    };
+    let nulls = values
+        .nulls()
+        .map(|nulls| NullBuffer::new(bits(nulls.inner())));
+    let data_type = values.data_type();
+    if let Some(strings) = values.as_string_view_opt() {
+        let views = ScalarBuffer::from(strings.views().to_vec());
+        let strings = StringViewArray::try_new(views, strings.data_buffers().to_vec(), nulls)?;
+        return Ok(Arc::new(strings.gc()));
+    }
+    if let Some(booleans) = values.as_boolean_opt() {
+        return Ok(Arc::new(BooleanArray::new(bits(booleans.values()), nulls)));
+    }
+    let data = values.to_data();
+    let Some(width) = data_type.primitive_width() else {
+        let mut copied = MutableArrayData::new(vec![&data], false, data.len());
+        copied.try_extend(0, 0, data.len())?;
+        return Ok(make_array(copied.freeze()));
+    };
+    let (first, len_bytes) = (data.offset() * width, data.len() * width);
+    let bytes = Buffer::from(&data.buffers()[0].as_slice()[first..first + len_bytes]);
+    let copied = ArrayData::builder(data_type.clone()).len(data.len());
+    Ok(make_array(copied.add_buffer(bytes).nulls(nulls).build()?))
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Int32Array, StringViewArray};
+    use arrow::array::{
+        Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, ListArray,
+        TimestampMicrosecondArray,
+    };
     use arrow::datatypes::{Field, Int32Type, Schema};
 
     use super::*;
@@ -214,6 +255,72 @@ mod tests {
             Arc::new(StringViewArray::from(vec![text.as_str()])),
         ];
         RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+    }
+
+    /// Where the buffers of an array lie, with those of its children.
+    fn places(data: &ArrayData) -> Vec<std::ops::Range<usize>> {
+        let nulls = data.nulls().map(|nulls| nulls.buffer());
+        let own = data.buffers().iter().chain(nulls);
+        let own = own.map(|buffer| {
+            let start = buffer.data_ptr().addr().get();
+            start..start + buffer.capacity()
+        });
+        own.chain(data.child_data().iter().flat_map(places))
+            .collect()
+    }
+
+    #[test]
+    fn owned_rows_share_no_memory() {
+        let long = "longer than what a view holds by itself".repeat(3);
+        let texts = [Some("short"), None, Some(&*long), Some(""), Some("x")];
+        let inline = [Some("a"), None, Some("b"), Some("c"), Some("twelve bytes")];
+        let numbers = [Some(1), None, Some(3), Some(4), Some(5)];
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int32Array::from(vec![1, 2, 3, 4, 5])),
+            Arc::new(Int64Array::from_iter(numbers)),
+            Arc::new(Float64Array::from_iter(
+                numbers.map(|n| n.map(|n| n as f64)),
+            )),
+            Arc::new(
+                Decimal128Array::from_iter(numbers.map(|n| n.map(i128::from)))
+                    .with_precision_and_scale(20, 4)
+                    .unwrap(),
+            ),
+            Arc::new(Date32Array::from_iter(numbers.map(|n| n.map(|n| n as i32)))),
+            Arc::new(TimestampMicrosecondArray::from_iter(numbers)),
+            Arc::new(BooleanArray::from(vec![
+                Some(true),
+                None,
+                Some(false),
+                Some(true),
+                Some(true),
+            ])),
+            Arc::new(StringViewArray::from_iter(texts)),
+            Arc::new(StringViewArray::from_iter(inline)),
+            Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(
+                numbers.map(|n| n.map(|n| vec![Some(n as i32), None])),
+            )),
+        ];
+        let fields = columns.iter().enumerate();
+        let fields = fields
+            .map(|(place, column)| Field::new(place.to_string(), column.data_type().clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let rows = RecordBatch::try_new(schema.clone(), columns).unwrap();
+        for part in [rows.clone(), rows.slice(1, 3), rows.slice(4, 0)] {
+            for batches in [vec![part.clone()], vec![part.clone(), part.clone()]] {
+                let owned = owned(&schema, &batches).unwrap();
+                assert_eq!(owned, concat_batches(&schema, &batches).unwrap());
+                for (owned, given) in owned.columns().iter().zip(rows.columns()) {
+                    let given = places(&given.to_data());
+                    for place in places(&owned.to_data()) {
+                        let is_shared = given
+                            .iter()
+                            .any(|other| place.start < other.end && other.start < place.end);
+                        assert!(!is_shared, "{}", owned.data_type());
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Table {
         if rows >= TAIL_APPEND_ROWS {
             return Ok(None);
         }
-        let batch = tail::concat(&self.schema(), batches).and_then(|batch| tail::compact(&batch));
+        let batch = tail::owned(&self.schema(), batches);
         let batch = batch.map_err(|source| InputError::Arrow {
             table: self.spec().name.clone(),
             source,

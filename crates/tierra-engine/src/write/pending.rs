@@ -96,7 +96,7 @@ impl Pending {
             table: name(),
             source,
         };
-        let rows = tail::concat(&table.schema(), &accepted).and_then(|rows| tail::compact(&rows));
+        let rows = tail::owned(&table.schema(), &accepted);
         let rows = rows.map_err(arrow)?;
         let first_row = after.tail.rows();
         if first_row as usize + rows.num_rows() > SEGMENT_ROWS {

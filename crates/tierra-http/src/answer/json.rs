@@ -75,7 +75,9 @@ pub(super) async fn text(mut source: Source) -> Result<String, Fault> {
         bytes_near: work.bytes_near,
         bytes_far: work.bytes_far,
     };
-    serde_json::to_string(&answer).map_err(unwritable)
+    let text = serde_json::to_string(&answer).map_err(unwritable)?;
+    source.end().await?;
+    Ok(text)
 }
 
 /// An object has one member of a name: of two columns one would be lost.

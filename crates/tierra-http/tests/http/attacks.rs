@@ -237,8 +237,9 @@ fn texts_are_planned_within_the_memory_of_queries() {
         .sql(&format!("VALUES {}", vec!["(1)"; 3_000_000].join(",")));
     assert_eq!((answer.status, answer.code().as_str()), (503, "53200"));
     assert!(answer.message().contains("tierra.query_memory"));
+    // The text itself, and what the tests beside this one take: its tokens alone would be more than 1 GiB.
     let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 128 << 20, "{grown} bytes");
+    assert!(grown < 256 << 20, "{grown} bytes");
 }
 
 #[test]

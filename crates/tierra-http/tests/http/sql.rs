@@ -180,15 +180,75 @@ fn several_statements_are_one_session() {
         "{}",
         answer.message()
     );
-    assert_eq!(
-        client.rows("SELECT count(*) AS n FROM t"),
-        json!([{"n": 3}])
-    );
+    let count = "SELECT count(*) AS n FROM t";
+    assert_eq!(client.rows(count), json!([{"n": 2}]));
     // What is not committed is undone, and that is no success.
     let answer = client.sql("BEGIN; INSERT INTO t VALUES (5)");
     assert_eq!(answer.code(), "25000");
+    assert_eq!(client.rows(count), json!([{"n": 2}]));
+}
+
+#[test]
+fn a_body_of_several_statements_is_one_transaction() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    client.sql("CREATE TABLE t (n BIGINT PRIMARY KEY)");
+    let count = "SELECT count(*) AS n FROM t";
+    // An error of syntax anywhere stops all.
+    let answer = client.sql("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2; SELECT 1");
+    assert_eq!((answer.status, &*answer.code()), (400, "42601"));
+    assert!(
+        answer.message().starts_with("statement 2: "),
+        "{}",
+        answer.message()
+    );
+    assert_eq!(client.rows(count), json!([{"n": 0}]));
+    let answer = client.sql("INSERT INTO t VALUES (1); INSERT INTO t VALUES (1)");
+    assert_eq!((answer.status, &*answer.code()), (409, "23505"));
+    assert_eq!(client.rows(count), json!([{"n": 0}]));
+    // The last answer commits: without rows, with them, and with more than an answer has.
+    client.sql("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)");
     assert_eq!(
-        client.rows("SELECT count(*) AS n FROM t"),
+        client.rows("INSERT INTO t VALUES (3); SELECT count(*) AS n FROM t"),
         json!([{"n": 3}])
     );
+    let many = "INSERT INTO t VALUES (4); SELECT value FROM generate_series(1, 100000)";
+    let answer = client.sql(many).json();
+    assert_eq!(
+        (&answer["cut"], &answer["count"]),
+        (&json!(true), &json!(10_000))
+    );
+    assert_eq!(client.rows(count), json!([{"n": 4}]));
+    assert!(client.sql_as(&many.replace('4', "5"), "text/csv").is_whole);
+    assert_eq!(client.rows(count), json!([{"n": 5}]));
+    // An error in the rows undoes all.
+    let late =
+        "INSERT INTO t VALUES (6); SELECT 1 / (value - 90000) AS x FROM generate_series(1, 100000)";
+    let answer = client.sql_as(late, "text/csv");
+    assert!(!answer.is_whole || answer.status == 400);
+    // A connection whose answer was broken off has ended.
+    let mut client = server.connect();
+    assert_eq!(client.rows(count), json!([{"n": 5}]));
+    // BEGIN takes over what came before, and what comes behind COMMIT is another transaction.
+    client.sql("INSERT INTO t VALUES (6); BEGIN; INSERT INTO t VALUES (7); ROLLBACK");
+    assert_eq!(client.rows(count), json!([{"n": 5}]));
+    let answer = client.sql(
+        "INSERT INTO t VALUES (6); BEGIN; SAVEPOINT a; INSERT INTO t VALUES (7); ROLLBACK TO a; COMMIT; \
+         INSERT INTO t VALUES (8); INSERT INTO t VALUES (1)",
+    );
+    assert_eq!(answer.code(), "23505");
+    assert_eq!(client.rows(count), json!([{"n": 6}]));
+    for (sql, code) in [
+        ("INSERT INTO t VALUES (9); BEGIN READ ONLY; COMMIT", "25001"),
+        ("INSERT INTO t VALUES (9); SAVEPOINT a; SELECT 1", "25P01"),
+        ("INSERT INTO t VALUES (9); BEGIN; SELECT 1", "25000"),
+    ] {
+        assert_eq!(client.sql(sql).code(), code, "{sql}");
+    }
+    assert_eq!(client.rows(count), json!([{"n": 6}]));
+    // With what can be in no transaction, each is by itself.
+    let answer =
+        client.sql("INSERT INTO t VALUES (9); CREATE TABLE u (n BIGINT); INSERT INTO t VALUES (9)");
+    assert_eq!(answer.code(), "23505");
+    assert_eq!(client.rows(count), json!([{"n": 7}]));
 }

@@ -28,6 +28,7 @@ use datafusion::sql::sqlparser::ast::{
 use self::invisible::{DIGITS, digits, number, visible};
 use self::marks::{mark_order, mark_select, marking, removed};
 use crate::error::SqlError;
+use crate::hidden_keys;
 use crate::names::identifier;
 
 /// Whether `error` reports equal names.
@@ -71,9 +72,12 @@ pub(crate) async fn planned(
     statement: Statement,
 ) -> Result<LogicalPlan, SqlError> {
     if has_none(&statement) {
-        return Ok(state.statement_to_plan(statement).await?);
+        return Ok(match has_values(&statement) {
+            true => state.statement_to_plan(statement).await?,
+            false => hidden_keys::planned(state, statement).await?,
+        });
     }
-    let refused = match state.statement_to_plan(statement.clone()).await {
+    let refused = match hidden_keys::planned(state, statement.clone()).await {
         Err(error) if are_cause(&error) => error,
         planned => return Ok(planned?),
     };
@@ -83,7 +87,7 @@ pub(crate) async fn planned(
         if let Some(name) = tell_apart(&mut apart, &names, beside_wildcards) {
             return Err(SqlError::Ambiguous(name));
         }
-        match state.statement_to_plan(apart).await {
+        match hidden_keys::planned(&state, apart).await {
             Ok(plan) => Ok(Some(removed(plan)?)),
             Err(error) if are_cause(&error) => Ok(None),
             Err(error) => Err(legible(error).into()),
@@ -295,17 +299,28 @@ fn names_different(select: &Select, name: &str) -> bool {
 
 /// Whether planning `statement` again costs more than it may gain: rows of VALUES have no names.
 fn has_none(statement: &Statement) -> bool {
-    let Statement::Statement(statement) = statement else {
+    let Statement::Statement(boxed) = statement else {
         return matches!(statement, Statement::CopyTo(_));
+    };
+    match boxed.as_ref() {
+        ast::Statement::Insert(_) => has_values(statement),
+        ast::Statement::Query(_)
+        | ast::Statement::Prepare { .. }
+        | ast::Statement::Explain { .. } => false,
+        _ => true,
+    }
+}
+
+/// Whether it inserts rows that are written in it.
+fn has_values(statement: &Statement) -> bool {
+    let Statement::Statement(statement) = statement else {
+        return false;
     };
     match statement.as_ref() {
         ast::Statement::Insert(insert) => insert
             .source
             .as_ref()
             .is_none_or(|source| matches!(source.body.as_ref(), SetExpr::Values(_))),
-        ast::Statement::Query(_)
-        | ast::Statement::Prepare { .. }
-        | ast::Statement::Explain { .. } => false,
-        _ => true,
+        _ => false,
     }
 }

@@ -144,6 +144,7 @@ fn of_change(error: &ChangeError) -> ErrorKind {
 fn of_load(error: &LoadError) -> ErrorKind {
     match error {
         LoadError::MissingColumn { .. } => ErrorKind::NoColumn,
+        LoadError::Null { .. } => ErrorKind::Null,
         LoadError::Value { .. } | LoadError::Field { .. } | LoadError::FieldCount { .. } => {
             ErrorKind::Value
         }

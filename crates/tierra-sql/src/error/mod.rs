@@ -89,7 +89,7 @@ pub enum SqlError {
     /// An error of the table's storage: duplicate key, full memory, damaged data.
     #[error(transparent)]
     Engine(Box<dyn Error + Send + Sync>),
-    /// One of several statements failed; those before it have taken effect.
+    /// One of several statements failed. Those before it have taken effect, unless it is not SQL: then none has run.
     #[error("statement {number} (`{statement}`): {source}")]
     InStatement {
         /// Its position in the text, from 1.

@@ -8,16 +8,19 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{internal_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use datafusion::physical_expr::expressions::{Column, InListExpr};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 
 use super::items::{Items, List, stored_doubles};
 use super::set::ListSet;
+use crate::rules::schema_below;
 
 /// The function `x -> x = ANY(list)`.
 #[derive(Debug)]
@@ -114,6 +117,26 @@ impl InSet {
         };
         Ok(BooleanArray::new(found, nulls))
     }
+}
+
+/// Fails if `plan` compares a long list with values of a type that it cannot be one array for. The planner leaves the types of conditions
+/// to coercion, and then it is too late to plan the list literal by literal.
+pub(crate) fn check_sets(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|plan| {
+        let schema = schema_below(plan)?;
+        plan.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::ScalarFunction(call) = expr
+                    && let Some(set) = call.func.inner().downcast_ref::<InSet>()
+                    && let Ok(ty) = call.args[0].get_type(&schema)
+                {
+                    set.coerce_types(&[ty])?;
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(())
 }
 
 fn schema_of(ty: &DataType) -> Schema {

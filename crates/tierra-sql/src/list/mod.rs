@@ -24,7 +24,7 @@ use datafusion::execution::SessionStateBuilder;
 
 pub(crate) use any::is_any;
 pub(crate) use bind::{ListParameter, assigned, unfolded};
-pub(crate) use in_set::InSet;
+pub(crate) use in_set::{InSet, check_sets};
 pub(crate) use items::{List, ListKind};
 pub(crate) use set::ListSet;
 pub(crate) use written::{

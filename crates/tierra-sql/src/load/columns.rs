@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 
 use super::error::LoadError;
-use crate::types::conform;
+use super::source::STREAM;
+use crate::types;
 
 /// For each column of `table`, its index in a file with columns `names`: the column with exactly its name, else the one
 /// whose name differs only in case.
@@ -40,9 +41,33 @@ pub(super) fn converted(
     schema: &SchemaRef,
     places: &[usize],
 ) -> Result<RecordBatch, LoadError> {
-    conform(batch, schema, places).map_err(|error| LoadError::Value {
+    if let Some(field) = types::null_column(batch, schema, places) {
+        return Err(LoadError::Null {
+            file: file.to_path_buf(),
+            column: field.name().clone(),
+        });
+    }
+    types::conform(batch, schema, places).map_err(|error| LoadError::Value {
         file: file.to_path_buf(),
         column: error.column,
         message: error.message,
     })
+}
+
+/// Whether a load puts values of type `from` into a column of type `to`. It does what INSERT does.
+pub fn is_assigned(from: &DataType, to: &DataType) -> bool {
+    types::is_assigned(from, to)
+}
+
+/// `batch` of a stream as rows of a table of `schema`, as [`load_streams`](super::load_streams) makes them: column `i` is the one at
+/// `places[i]`.
+///
+/// # Errors
+/// If a value does not fit its column.
+pub fn assigned(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    places: &[usize],
+) -> Result<RecordBatch, LoadError> {
+    converted(Path::new(STREAM), batch, schema, places)
 }

@@ -15,6 +15,7 @@ use tierra_column::LogicalType;
 use tierra_engine::canonical_double;
 
 use super::csv_records::Field;
+use crate::double_text::is_out_of_range;
 
 /// Why a field is not a value of its column.
 #[derive(Debug, PartialEq, Eq)]
@@ -159,12 +160,10 @@ fn timestamp(text: &str) -> Option<i64> {
     Some(parsed.timestamp_micros())
 }
 
-/// A number rounded to the nearest double, as every decimal has to be. A number too large for a double is refused.
-/// Infinity is accepted only by name.
+/// A number rounded to the nearest double, as every decimal has to be. One out of the range of doubles is refused.
 fn double(text: &str) -> Option<f64> {
     let value: f64 = canonical_double(text.parse().ok()?);
-    let named = !text.bytes().any(|byte| byte.is_ascii_digit());
-    (value.is_finite() || named).then_some(value)
+    (!is_out_of_range(text, value)).then_some(value)
 }
 
 /// The digits of a number with at most `scale` digits after the point and `precision` in all. A number that would have

@@ -52,6 +52,14 @@ pub enum LoadError {
         /// Why it does not fit.
         message: String,
     },
+    /// NULL where none may be.
+    #[error("{}: column '{column}': NULL in a NOT NULL column", file.display())]
+    Null {
+        /// The file.
+        file: PathBuf,
+        /// The column.
+        column: String,
+    },
     /// A field of a CSV file is not a value of its column.
     #[error("{}:{line}: column '{column}': {message}", file.display())]
     Field {

@@ -24,6 +24,7 @@ use arrow::array::RecordBatchReader;
 use tierra_engine::Database;
 
 pub(crate) use self::check::unreadable;
+pub use self::columns::{assigned, is_assigned};
 pub(crate) use self::csv_table::CsvTable;
 pub use self::error::LoadError;
 pub(crate) use self::source::Format;

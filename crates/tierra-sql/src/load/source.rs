@@ -57,6 +57,9 @@ pub(super) const UNWATCHED: LoadOptions<'static> = LoadOptions {
     table: LoadTable::Any,
 };
 
+/// What errors call batches that come from no file.
+pub(super) const STREAM: &str = "Arrow stream";
+
 /// One of the files of a load.
 pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
@@ -91,7 +94,7 @@ impl<'a> Source<'a> {
     /// Batches that come from no file.
     pub(super) fn stream(options: &'a LoadOptions<'a>) -> Self {
         Self {
-            path: Path::new("Arrow stream"),
+            path: Path::new(STREAM),
             len_bytes: 0,
             options,
             before: Progress::default(),

@@ -83,6 +83,11 @@ impl PointPlan {
         })
     }
 
+    /// The table that it reads.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
     /// The schema of the rows.
     pub(crate) fn schema(&self) -> &SchemaRef {
         self.projection.schema()
@@ -137,14 +142,21 @@ impl PointPlan {
         }
         let mut columns = Vec::with_capacity(keys.len());
         for (parameter, (array, ty)) in keys.iter().zip(key_types).enumerate() {
-            let array =
-                types::convert(array, &ty.arrow()).map_err(|error| PreparedError::Argument {
-                    name: self.name.clone(),
-                    parameter: parameter + 1,
-                    value: types::text(&error),
-                    expected: ty.to_string(),
-                })?;
-            columns.push(array);
+            let refused = |value| PreparedError::Argument {
+                name: self.name.clone(),
+                parameter: parameter + 1,
+                value,
+                expected: ty.to_string(),
+            };
+            let converted = types::convert(array, &ty.arrow());
+            let converted = converted.map_err(|error| refused(types::text(&error)))?;
+            // A cast cuts fractions off, and no key is equal to a number that has one.
+            let is_same = |back: ArrayRef| back.as_ref() == array.as_ref();
+            let back = || types::convert(&converted, array.data_type());
+            if array.data_type().is_numeric() && !back().is_ok_and(is_same) {
+                return Err(refused("a number that no key can be".to_string()).into());
+            }
+            columns.push(converted);
         }
         self.read(database, &columns, execution, snapshot)
     }

@@ -6,11 +6,13 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::double_texts::first_out_of_range;
 use crate::error::{InsertError, SqlError};
 use crate::types::name_of;
 
@@ -46,19 +48,24 @@ impl ScalarUDFImpl for Assigned {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let value = &args.args[0];
-        value.cast_to(&self.to, None).map_err(|error| {
+        let cast = value.cast_to(&self.to, None);
+        if let Ok(cast) = &cast
+            && self.to == DataType::Float64
+            && value.data_type().is_string()
+        {
+            let (texts, doubles) = (value.to_array(1)?, cast.to_array(1)?);
+            if let Some(at) = first_out_of_range(&texts, &doubles)? {
+                let value = ScalarValue::try_from_array(&texts, at)?.to_string();
+                return Err(self.refuse(value));
+            }
+        }
+        cast.map_err(|error| {
             let values = match value {
                 ColumnarValue::Array(values) => Ok(Arc::clone(values)),
                 ColumnarValue::Scalar(value) => value.to_array(),
             };
             match values.ok().and_then(|values| self.first_bad(&values)) {
-                Some(value) => {
-                    DataFusionError::External(Box::new(SqlError::Insert(InsertError::Value {
-                        column: self.column.clone(),
-                        value,
-                        expected: name_of(&self.to),
-                    })))
-                }
+                Some(value) => self.refuse(value),
                 None => error,
             }
         })
@@ -66,6 +73,15 @@ impl ScalarUDFImpl for Assigned {
 }
 
 impl Assigned {
+    /// The error that `value` is not one of the column.
+    fn refuse(&self, value: String) -> DataFusionError {
+        DataFusionError::External(Box::new(SqlError::Insert(InsertError::Value {
+            column: self.column.clone(),
+            value,
+            expected: name_of(&self.to),
+        })))
+    }
+
     /// The first of `values` that cannot be cast.
     fn first_bad(&self, values: &ArrayRef) -> Option<String> {
         let lenient = CastOptions {

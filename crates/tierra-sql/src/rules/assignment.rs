@@ -30,6 +30,7 @@ use super::assigned::assigned;
 use super::csv_source;
 use super::number::{is_number, long_text};
 use super::numbers::exact;
+use crate::double_text::is_out_of_range;
 use crate::error::{InsertError, SqlError};
 use crate::types;
 
@@ -165,11 +166,13 @@ impl AssignmentTarget<'_> {
         for (number, row) in values.values.iter().enumerate() {
             let mut cells = Vec::with_capacity(row.len());
             for (cell, field) in row.iter().zip(&fields) {
+                // Where an argument took the place of a parameter, the cell has an alias.
+                let cell = cell.clone().unalias();
                 let Some(field) = field else {
-                    cells.push(cell.clone());
+                    cells.push(cell);
                     continue;
                 };
-                if !field.is_nullable() && is_null(cell) {
+                if !field.is_nullable() && is_null(&cell) {
                     return Err(self.refuse(InsertError::Null {
                         table: self.table.to_string(),
                         column: field.name().clone(),
@@ -179,9 +182,9 @@ impl AssignmentTarget<'_> {
                 cells.push(match cell {
                     Expr::Cast(Cast { expr, .. }) => {
                         let from = expr.get_type(&none)?;
-                        self.assign(expr.as_ref().clone(), &from, field)?
+                        self.assign(*expr, &from, field)?
                     }
-                    cell => cell.clone(),
+                    cell => cell,
                 });
             }
             rows.push(cells);
@@ -252,24 +255,34 @@ fn assign(value: Expr, from: &DataType, to: &DataType) -> Option<Expr> {
     let allowed = match to {
         _ if from.is_null() => true,
         Utf8View => true,
-        Int32 | Int64 | Float64 | Decimal128(_, _) => from.is_numeric() || readable,
+        Int8 | Int16 | Int32 | Int64 | Float64 | Decimal128(_, _) => from.is_numeric() || readable,
         Date32 | Timestamp(_, _) => matches!(from, Date32 | Date64 | Timestamp(_, _)) || readable,
         Boolean => *from == Boolean || readable,
         _ => from == to,
     };
     let value = match to {
-        Int32 | Int64 => rounded(value, from),
+        Int8 | Int16 | Int32 | Int64 => rounded(value, from),
         Decimal128(_, _) => exact(value),
         _ => value,
     };
     allowed.then(|| cast(value, to.clone()))
 }
 
-/// An argument of EXECUTE as a value of its parameter's type, if that is a column's. It is assigned as a value is to a
-/// column. `None` if it cannot be.
+/// An argument of EXECUTE as a value of its parameter's type, if that is a column's or an integer. It is assigned as a value is to
+/// a column. `None` if it cannot be.
 pub(crate) fn argument(value: Expr, to: &DataType) -> Result<Option<Expr>> {
-    if LogicalType::of_arrow(to).is_none() {
+    if LogicalType::of_arrow(to).is_none() && !to.is_integer() {
         return Ok(Some(value));
+    }
+    if let Expr::Literal(given, _) = &value
+        && *to == DataType::Float64
+        && let Some(Some(text)) = given.try_as_str()
+        && text
+            .trim()
+            .parse()
+            .is_ok_and(|read| is_out_of_range(text, read))
+    {
+        return Ok(None);
     }
     let from = value.get_type(&DFSchema::empty())?;
     Ok(assign(value, &from, to))

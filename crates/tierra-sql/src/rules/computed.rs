@@ -2,7 +2,8 @@
 //!
 //! A scalar subquery that refers to the outer row is planned only in select lists and conditions. Predicates of subqueries
 //! are not allowed in ORDER BY, and equal ones of two windows are planned separately. For `abs(round(x))` and `-round(x)` the
-//! planner fails to derive the order, even if rows are sorted by just that, because it has no bounds for `round`. The state of
+//! planner fails to derive the order, even if rows are sorted by just that, because it has no bounds for `round`. Sorts and
+//! windows evaluate their keys several times, so that `random()` is another key each time. The state of
 //! `string_agg(x, ',' ORDER BY (subquery))` has a field named as its key, and that of a subquery is another once its value is known.
 //! Under operators that group, aggregate, order or compute windows these expressions become columns:
 //! ```text
@@ -42,14 +43,8 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             (|expr| !matches!(expr, Expr::ScalarSubquery(_)), false)
         }
         LogicalPlan::Aggregate(_) => (|expr| !refers_outside(expr), false),
-        LogicalPlan::Window(_) => (
-            |expr| !refers_outside(expr) && !hides_order(expr) && !is_predicate(expr),
-            false,
-        ),
-        LogicalPlan::Sort(_) => (
-            |expr| !refers_outside(expr) && !hides_order(expr) && !is_predicate(expr),
-            true,
-        ),
+        LogicalPlan::Window(_) => (is_held_by_order, false),
+        LogicalPlan::Sort(_) => (is_held_by_order, true),
         _ => return Ok(Transformed::no(plan)),
     };
     if !uses(&plan, |expr| !is_held(expr))? {
@@ -102,6 +97,11 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(plan))
 }
 
+/// Whether operators that order rows or compute windows can evaluate `expr`.
+fn is_held_by_order(expr: &Expr) -> bool {
+    !refers_outside(expr) && !hides_order(expr) && !is_predicate(expr) && !is_drawn(expr)
+}
+
 /// A name that differs from every column of `schema` and from the `used` names before it.
 pub(super) fn free(schema: &DFSchema, used: usize) -> Column {
     let mut names = (used..).map(|number| format!("tierra_computed_{number}"));
@@ -132,6 +132,11 @@ fn is_predicate(expr: &Expr) -> bool {
         Expr::InList(list) => matches!(list.list.as_slice(), [Expr::ScalarSubquery(_)]),
         _ => false,
     }
+}
+
+/// Whether `expr` has another value each time, and is not a window itself.
+fn is_drawn(expr: &Expr) -> bool {
+    !matches!(expr, Expr::Alias(_) | Expr::WindowFunction(_)) && expr.is_volatile()
 }
 
 /// Whether the order of `expr` depends on bounds that are computed.

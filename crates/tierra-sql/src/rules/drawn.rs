@@ -12,15 +12,23 @@
 //!                                        Filter: drawn BETWEEN a AND b
 //!                                          Projection: columns, random() AS drawn
 //! ```
+//! Such a condition of an inner join is one of the joined rows:
+//! ```text
+//! Join: a.x = b.x AND coalesce(..) = 1     Filter: coalesce(..) = 1
+//!                                            Join: a.x = b.x
+//! ```
 //! Invariant: the optimiser takes these expressions apart before it merges projections, and then the column is used twice,
 //! so the operand does not come back.
 
 use std::sync::Arc;
 
+use datafusion::common::JoinType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::Join;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
@@ -42,13 +50,19 @@ impl AnalyzerRule for DrawnOnce {
 }
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if let LogicalPlan::Join(join) = &plan
+        && join.join_type == JoinType::Inner
+        && let Some(filtered) = filtered_above(join)?
+    {
+        return Ok(Transformed::yes(rewrite(filtered)?.data));
+    }
     let input = match &plan {
         LogicalPlan::Projection(projection) => Arc::clone(&projection.input),
         LogicalPlan::Filter(filter) => Arc::clone(&filter.input),
         LogicalPlan::Aggregate(aggregate) => Arc::clone(&aggregate.input),
         _ => return Ok(Transformed::no(plan)),
     };
-    if !uses(&plan, |expr| repeats_operand(expr) && expr.is_volatile())? {
+    if !uses(&plan, repeats_draw)? {
         return Ok(Transformed::no(plan));
     }
     let mut drawn: Vec<Expr> = Vec::new();
@@ -85,6 +99,30 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             .build()?,
         _ => rewritten,
     }))
+}
+
+/// The join with a filter above that has its conditions of which operands would be drawn more than once; `None` without any.
+fn filtered_above(join: &Join) -> Result<Option<LogicalPlan>> {
+    let Some(filter) = &join.filter else {
+        return Ok(None);
+    };
+    let repeats = |expr: &Expr| expr.exists(|expr| Ok(repeats_draw(expr))).unwrap_or(true);
+    let all = split_conjunction_owned(filter.clone()).into_iter();
+    let (above, within): (Vec<Expr>, Vec<Expr>) = all.partition(repeats);
+    let Some(above) = conjunction(above) else {
+        return Ok(None);
+    };
+    let join = Join {
+        filter: conjunction(within),
+        ..join.clone()
+    };
+    let joined = LogicalPlanBuilder::from(LogicalPlan::Join(join));
+    Ok(Some(joined.filter(above)?.build()?))
+}
+
+/// Whether `expr` would draw one of its operands more than once.
+fn repeats_draw(expr: &Expr) -> bool {
+    repeats_operand(expr) && expr.is_volatile()
 }
 
 /// Whether `expr` has operands that are [`repeated`].

@@ -2,15 +2,17 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! action, drawn, group keys, computed, outer values, set operations, assignment, numbers, seconds --> DataFusion's type coercion
-//!     --> microseconds, arithmetic, doubles --> subqueries --> lists --> DataFusion's optimiser --> casts
+//! table keys, rounded, action, drawn, group keys, computed, outer values, set operations, assignment, numbers, seconds
+//!     --> DataFusion's type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
+//!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first nine read a plan as written, before casts are added. The next three need resolved types and must see sums of
+//! The first eleven read a plan as written, before casts are added. The next five need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
 //! optimiser are skipped ([`held_conditions`], [`distinct_sums`], [`grouping_sets`], [`known_aggregates`], [`null_keys`],
-//! [`filter_columns`], [`equal_parts`], [`offsets`], [`window_orders`]), or corrected afterwards ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`]).
+//! [`filter_columns`], [`equal_parts`], [`nested_limits`], [`offsets`], [`window_orders`]), or corrected afterwards
+//! ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`]).
 
 mod action;
 mod arithmetic;
@@ -22,6 +24,7 @@ mod compact_strings;
 mod computed;
 mod csv_source;
 mod distinct_sums;
+mod double_texts;
 mod doubles;
 mod drawn;
 mod equal_parts;
@@ -31,18 +34,22 @@ mod grouping_sets;
 mod held_conditions;
 mod known_aggregates;
 mod lists;
+mod nested_limits;
 mod null_keys;
 mod number;
 mod numbers;
 mod offsets;
 mod outer_values;
 mod plan;
+mod rounded;
 mod set_operations;
 mod shifted_sums;
 mod sorted_inputs;
 mod subquery;
+mod table_keys;
 mod top_groups;
 mod unpolled_partitions;
+mod whole;
 mod window_orders;
 
 use std::sync::Arc;
@@ -78,6 +85,8 @@ const SIMPLIFIED: &str = "simplify_expressions";
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules = before_coercion();
     rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(rounded::LastingType));
+    rules.push(Arc::new(double_texts::DoubleTexts));
     rules.push(Arc::new(Microseconds));
     rules.push(Arc::new(arithmetic::CheckArithmetic));
     rules.push(Arc::new(doubles::OneZero));
@@ -108,7 +117,10 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(distinct_sums::OfOneType(rule))
     });
     wrap_physical(&mut builder, known_aggregates::KNOWN, |rule| {
-        Arc::new(known_aggregates::WithoutFilter(rule))
+        Arc::new(known_aggregates::ColumnsOnly(rule))
+    });
+    wrap_physical(&mut builder, nested_limits::SORTS, |rule| {
+        Arc::new(nested_limits::KeptLimits(rule))
     });
     wrap_physical(&mut builder, offsets::SORTS, |rule| {
         Arc::new(offsets::KeptOffsets(rule))
@@ -133,11 +145,15 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .scalar_functions()
         .get_or_insert_with(Vec::new)
         .push(Arc::new(ScalarUDF::from(number::LongNumber::new())));
+    let functions = builder.scalar_functions().get_or_insert_with(Vec::new);
+    functions.extend(whole::functions());
     builder
 }
 
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
+        Arc::new(table_keys::TableKeys),
+        Arc::new(rounded::ConstantPlaces),
         Arc::new(action::ActionOnce),
         Arc::new(drawn::DrawnOnce),
         Arc::new(group_keys::GroupKeys),

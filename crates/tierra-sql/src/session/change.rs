@@ -8,13 +8,14 @@ use std::sync::Arc;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::memory_pool::MemoryPool;
-use datafusion::logical_expr::{LogicalPlan, Statement as LogicalStatement};
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF, Statement as LogicalStatement};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use tierra_engine::{Change as TableChange, CommitError, Committed, RowIds, Snapshot, Submitted};
 
 use super::control::PROMPT_ROWS_MOST;
+use super::declared::cast_to_declared;
 use super::prepare::{Prepared, PreparedChange, PreparedPlan, written_parameters};
 use super::run::{done, physical, planned};
 use super::{Session, unsupported};
@@ -25,7 +26,8 @@ use crate::change::{
     truncated,
 };
 use crate::error::{ChangeError, DefinitionError, SqlError};
-use crate::memory::{Collected, Writing};
+use crate::list::check_sets;
+use crate::memory::{Collected, Planning, Writing};
 use crate::names::identifier;
 use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::{Write, WritePlan};
@@ -42,6 +44,7 @@ impl Session {
         &self,
         parsed: &Parsed,
         compact: &mut Compact,
+        planning: &Planning,
     ) -> Result<Option<Outcome>, SqlError> {
         if let Statement::Explain(explain) = &mut compact.statement {
             let Statement::Statement(inner) = explain.statement.as_ref() else {
@@ -56,10 +59,10 @@ impl Session {
             }
             return Ok(None);
         }
-        let Statement::Statement(statement) = &compact.statement else {
+        let Statement::Statement(statement) = &mut compact.statement else {
             return Ok(None);
         };
-        match statement.as_ref() {
+        match statement.as_mut() {
             ast::Statement::Truncate(truncate) => self.truncate(truncate).await.map(Some),
             ast::Statement::Prepare {
                 name,
@@ -69,17 +72,21 @@ impl Session {
                 let change = ChangeStatement::of(statement, &self.database)?;
                 let write = WritePlan::of(&identifier(name), data_types, statement, &self.database);
                 if change.is_none() && write.is_none() {
+                    cast_to_declared(statement, data_types);
                     return Ok(None);
                 }
                 let planned = change
                     .as_ref()
                     .map_or(statement.as_ref(), |change| &change.statement);
+                let mut planned = planned.clone();
+                cast_to_declared(&mut planned, data_types);
                 let prepare = ast::Statement::Prepare {
                     name: name.clone(),
                     data_types: data_types.clone(),
-                    statement: Box::new(planned.clone()),
+                    statement: Box::new(planned),
                 };
-                self.prepare_change(identifier(name), prepare, change, write, compact)
+                let name = identifier(name);
+                self.prepare_change(name, prepare, change, write, compact)
                     .await?;
                 Ok(Some(done("PREPARE")))
             }
@@ -87,7 +94,7 @@ impl Session {
                 let Some(change) = ChangeStatement::of(statement, &self.database)? else {
                     return Ok(None);
                 };
-                self.plan_and_change(change, parsed, compact)
+                self.plan_and_change(change, parsed, compact, planning)
                     .await
                     .map(Some)
             }
@@ -99,21 +106,26 @@ impl Session {
         change: ChangeStatement,
         parsed: &Parsed,
         compact: &Compact,
+        planning: &Planning,
     ) -> Result<Outcome, SqlError> {
         self.count_planning();
-        let plan = async |change: ChangeStatement, sets: &[_]| {
+        let plan = async |change: ChangeStatement, sets: &[Arc<ScalarUDF>]| {
             let mut state = self.state_with(sets)?;
             for function in change.functions {
                 state.register_udf(function)?;
             }
             let statement = Statement::Statement(Box::new(change.statement));
             let (state, plan) = planned(state, statement).await?;
+            if !sets.is_empty() {
+                check_sets(&plan)?;
+            }
             Ok::<_, SqlError>((state, plan, change.change))
         };
         let planned = plan(change, &compact.sets).await;
         let (state, plan, change) = match planned {
             // A long list of mixed types cannot be one array. It is planned literal by literal.
             Err(error) if !compact.sets.is_empty() => {
+                planning.of_tokens(parsed.count())?;
                 let Statement::Statement(whole) = parsed.parse()? else {
                     return Err(error);
                 };

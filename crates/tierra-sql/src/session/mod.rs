@@ -14,6 +14,7 @@ mod backup;
 mod change;
 mod control;
 mod copy;
+mod declared;
 mod define;
 mod files;
 mod fixed;
@@ -56,6 +57,7 @@ use crate::names::CATALOG;
 use crate::outcome::{Outcome, Rows};
 use crate::session_tables::SessionTables;
 use crate::settings::{self, BATCH_ROWS, Beginning, TierraSettings};
+use crate::statement::Parsed;
 use crate::sum::CheckedSum;
 use crate::text::Statement;
 use crate::{extreme, filter, join, late, list, rules, time, totals};
@@ -168,22 +170,27 @@ impl Session {
     ///
     /// # Errors
     /// The first statement that fails, with its number if there are several. Those before it have taken effect, those after it
-    /// have not run.
+    /// have not run. If one of several is not SQL, none has run.
     pub fn execute<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<Outcome>, SqlError>> {
         Box::pin(async move {
             let (statements, _account) = self.split(sql)?;
             let several = statements.len() > 1;
+            let numbered = |error, place: usize, parsed: &Parsed| match several {
+                true => SqlError::InStatement {
+                    number: place + 1,
+                    statement: parsed.quoted(),
+                    source: Box::new(error),
+                },
+                false => error,
+            };
+            for (place, parsed) in statements.iter().enumerate().filter(|_| several) {
+                let read = self.read(parsed).await;
+                read.map_err(|error| numbered(error, place, parsed))?;
+            }
             let mut outcomes = Vec::with_capacity(statements.len());
             for (place, parsed) in statements.iter().enumerate() {
-                let outcome = self.run(parsed).await.map_err(|error| match several {
-                    true => SqlError::InStatement {
-                        number: place + 1,
-                        statement: parsed.quoted(),
-                        source: Box::new(error),
-                    },
-                    false => error,
-                })?;
-                outcomes.push(outcome);
+                let outcome = self.run(parsed).await;
+                outcomes.push(outcome.map_err(|error| numbered(error, place, parsed))?);
             }
             Ok(outcomes)
         })

@@ -27,11 +27,7 @@ pub(super) fn check(name: &str, planned: &Prepared, database: &Database) -> Resu
         // They check it when they are bound.
         Prepared::Point(_) | Prepared::Write(_, _) => return Ok(()),
     };
-    let is_there = |table: &Arc<Table>| {
-        let current = database.table(&table.spec().name);
-        current.is_some_and(|current| Arc::ptr_eq(&current, table))
-    };
-    match tables.iter().find(|table| !is_there(table)) {
+    match tables.iter().find(|table| !is_there(table, database)) {
         None => Ok(()),
         Some(table) => Err(PreparedError::TableGone {
             name: name.to_string(),
@@ -39,6 +35,20 @@ pub(super) fn check(name: &str, planned: &Prepared, database: &Database) -> Resu
         }
         .into()),
     }
+}
+
+/// Whether all tables of the statement are there still.
+pub(super) fn is_current(planned: &Prepared, database: &Database) -> bool {
+    match planned {
+        Prepared::Point(plan) => is_there(plan.table(), database),
+        Prepared::Write(plan, _) => is_there(plan.table(), database),
+        Prepared::Plan(_) | Prepared::Change(_) => check("", planned, database).is_ok(),
+    }
+}
+
+fn is_there(table: &Arc<Table>, database: &Database) -> bool {
+    let current = database.table(&table.spec().name);
+    current.is_some_and(|current| Arc::ptr_eq(&current, table))
 }
 
 /// The database's tables that `plan` reads or writes.

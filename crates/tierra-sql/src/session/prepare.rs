@@ -184,7 +184,7 @@ impl PreparedPlan {
         let mut settled = rules::settle(plan.clone(), config)?.get_parameter_fields()?;
         let mut known = plan.get_parameter_fields()?;
         // Of a statement that declares no types DataFusion lists those that it knows, without the gaps between them.
-        let are_declared = prepare.fields.len() > known.values().flatten().count();
+        let are_declared = written.are_typed;
         let count = written.count.max(prepare.fields.len());
         let parameters = (1..=count).map(|number| {
             let name = format!("${number}");

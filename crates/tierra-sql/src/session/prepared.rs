@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use futures::future::BoxFuture;
 
 use super::Session;
+use super::planned_tables;
 use super::prepare::{self, PreparedChange, PreparedPlan, Statements};
 use super::run::planned;
 use crate::activity::TEXT_MOST;
@@ -249,6 +250,18 @@ impl Prepared {
     /// The beginning of the statement.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether the tables that the statement was prepared for are there still. It does not run once one was dropped.
+    pub fn is_current(&self, session: &Session) -> bool {
+        match &self.body {
+            Body::Stored(stored) => {
+                let planned = stored.statements.get(&stored.name);
+                planned
+                    .is_some_and(|planned| planned_tables::is_current(&planned, &session.database))
+            }
+            Body::Text(_) => true,
+        }
     }
 
     /// Runs the statement in `session`, which prepared it, with one argument per parameter. An arrow `Scalar` is a value; an

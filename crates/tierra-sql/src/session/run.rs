@@ -28,7 +28,7 @@ use crate::error::{DefinitionError, PreparedError, SqlError};
 use crate::ignored_syntax::{self, FunctionKind};
 use crate::information_schema::describe;
 use crate::limits::{DeepPlan, Roomy, apart, execute_deep, is_deep};
-use crate::list::List;
+use crate::list::{List, check_sets};
 use crate::memory::{self, Planning, Watched, Writing};
 use crate::names::{identifier, single_name};
 use crate::outcome::{Done, Outcome, Rows};
@@ -106,7 +106,7 @@ impl Session {
             parsed.settle(&mut compact.statement);
         }
         self.settle_nested_values(&mut compact.statement)?;
-        if let Some(outcome) = Box::pin(self.run_change(parsed, &mut compact)).await? {
+        if let Some(outcome) = Box::pin(self.run_change(parsed, &mut compact, planning)).await? {
             return Ok(outcome);
         }
         if compact.sets.is_empty() {
@@ -267,7 +267,9 @@ impl Session {
     ) -> Result<(SessionState, LogicalPlan), SqlError> {
         self.count_planning();
         let state = self.state_with(&compact.sets)?;
-        planned(state, compact.statement).await
+        let (state, plan) = planned(state, compact.statement).await?;
+        check_sets(&plan)?;
+        Ok((state, plan))
     }
 
     /// The state of a statement: the session's, with the view of its transaction or of its own.

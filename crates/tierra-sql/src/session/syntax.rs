@@ -45,15 +45,17 @@ impl Session {
         &'a self,
         statement: &'a Statement,
     ) -> BoxFuture<'a, Result<bool, SqlError>> {
-        let parsed = &statement.parsed;
-        Box::pin(async move {
-            let is_shallow = parsed.depth()?.is_shallow();
-            let check = Box::pin(defect::caught(async { self.fits_transaction(parsed) }));
-            match is_shallow {
-                true => check.await,
-                false => Roomy(check).await,
-            }
-        })
+        Box::pin(self.read(&statement.parsed))
+    }
+
+    /// As [`Session::parse_only`].
+    pub(super) async fn read(&self, parsed: &Parsed) -> Result<bool, SqlError> {
+        let is_shallow = parsed.depth()?.is_shallow();
+        let check = Box::pin(defect::caught(async { self.fits_transaction(parsed) }));
+        match is_shallow {
+            true => check.await,
+            false => Roomy(check).await,
+        }
     }
 
     fn fits_transaction(&self, parsed: &Parsed) -> Result<bool, SqlError> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::array::{
-    ArrayRef, DictionaryArray, Float32Array, Int8Array, Int64Array, RecordBatch, StringArray,
-    UInt32Array,
+    ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float32Array, Float64Array,
+    Int8Array, Int64Array, RecordBatch, StringArray, UInt32Array,
 };
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use parquet::arrow::ArrowWriter;
@@ -342,6 +342,62 @@ async fn row_groups_need_not_match_segments() {
             rows(&twins.tierra.query(wrong).await.unwrap()),
             [format!("{ROWS}|{ROWS}|{words}|0")]
         );
+    }
+}
+
+/// A load of a typed file makes of each value what INSERT makes of it, and refuses what INSERT refuses.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn typed_values_are_assigned_as_by_insert() {
+    let twins = Twins::new();
+    let path = twins.dir.path().join("typed.parquet");
+    let doubles = vec![Some(1.5), Some(2.5), Some(-1.5), Some(2.9), None];
+    let decimals = Decimal128Array::from(vec![Some(15), Some(25), Some(-15), Some(-4), None]);
+    let columns = [
+        ("double", Arc::new(Float64Array::from(doubles)) as ArrayRef),
+        (
+            "decimal",
+            Arc::new(decimals.with_precision_and_scale(9, 1).unwrap()),
+        ),
+        ("text", Arc::new(StringArray::from(vec!["7"; 5]))),
+        ("truth", Arc::new(BooleanArray::from(vec![true; 5]))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let file = File::create(&path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let sql = async |text: String| twins.tierra.sql(&text).await.map(drop);
+    for (column, ty, expected) in [
+        ("double", "INTEGER", Some("-2 2 3 3 NULL")),
+        ("decimal", "BIGINT", Some("-2 0 2 3 NULL")),
+        ("decimal", "DOUBLE", Some("")),
+        ("truth", "VARCHAR", Some("")),
+        ("text", "INTEGER", None),
+        ("truth", "INTEGER", None),
+        ("double", "BOOLEAN", None),
+        ("decimal", "DATE", None),
+    ] {
+        let mut found = Vec::new();
+        for table in ["loaded", "inserted"] {
+            sql(format!("DROP TABLE IF EXISTS {table}")).await.unwrap();
+            sql(format!("CREATE TABLE {table} ({column} {ty})"))
+                .await
+                .unwrap();
+            let is_done = match table {
+                "loaded" => load(&twins, table, &path).is_ok(),
+                _ => {
+                    let file = path.display();
+                    let insert = format!("INSERT INTO {table} SELECT {column} FROM '{file}'");
+                    sql(insert).await.is_ok()
+                }
+            };
+            let query = format!("SELECT {column} FROM {table} ORDER BY {column}");
+            let values = rows(&twins.tierra.query(&query).await.unwrap()).join(" ");
+            found.push((is_done, values));
+        }
+        assert_eq!(found[0], found[1], "{column} {ty}");
+        assert_eq!(found[0].0, expected.is_some(), "{column} {ty}");
+        assert!(expected.is_none_or(|expected| found[0].1.starts_with(expected)));
     }
 }
 

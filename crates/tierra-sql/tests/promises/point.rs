@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, Int32Array, RecordBatch};
+use arrow::array::{ArrayRef, Float64Array, Int32Array, RecordBatch};
 use tierra_column::LogicalType;
 use tierra_data::Part;
 use tierra_data::wide::Wide;
@@ -81,6 +81,12 @@ async fn execute_never_plans_again() {
     let batch = session.execute_prepared("p", &[keys]).unwrap();
     assert_eq!(batch.num_rows(), 100);
     assert_eq!(session.statements_planned(), planned);
+    let key = f64::from(wide.cell(5, 0));
+    for (key, expected) in [(key, Some(1)), (key + 0.5, None), (1e300, None)] {
+        let keys: ArrayRef = Arc::new(Float64Array::from(vec![key]));
+        let found = session.execute_prepared("p", &[keys]);
+        assert_eq!(found.ok().map(|rows| rows.num_rows()), expected, "{key}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -56,6 +56,32 @@ async fn sessions_that_add_to_one_row_lose_nothing() {
     assert_eq!(one(&first, "SELECT n FROM t WHERE id = 1").await, "100");
 }
 
+/// A list that cannot be one array is planned literal by literal, which takes memory.
+#[tokio::test]
+async fn a_long_list_of_another_type_is_accounted_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session(&database(&dir));
+    let create = "CREATE TABLE t (id BIGINT PRIMARY KEY, s VARCHAR); INSERT INTO t VALUES (1, '1'), (2, '2')";
+    session.execute(create).await.unwrap();
+    let list = |items: usize| {
+        let items: Vec<String> = (2..items + 2).map(|item| item.to_string()).collect();
+        format!("IN ({})", items.join(", "))
+    };
+    let count = format!("SELECT count(*) FROM t WHERE s {}", list(100));
+    assert_eq!(one(&session, &count).await, "1");
+    // The tokens of a text fit, its plan does not.
+    session.sql("SET tierra.query_memory = '8M'").await.unwrap();
+    for changes in ["DELETE FROM t", "UPDATE t SET s = 'x'"] {
+        let change = format!("{changes} WHERE s {}", list(5_000));
+        let error = session.sql(&change).await.unwrap_err().to_string();
+        assert!(error.contains("planning this text"), "{error}");
+    }
+    session.sql("RESET tierra.query_memory").await.unwrap();
+    let deletes = format!("DELETE FROM t WHERE s {}", list(100));
+    session.sql(&deletes).await.unwrap();
+    assert_eq!(one(&session, "SELECT count(*) FROM t").await, "1");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_beyond_the_memory_of_queries_is_refused_whole() {
     let dir = tempfile::tempdir().unwrap();
@@ -256,4 +282,19 @@ async fn a_null_where_none_may_be_is_one_kind_of_error() {
         assert!(error.to_string().contains("column 'n'"), "{error}");
     }
     assert_eq!(one(&session, "SELECT count(*) FROM t").await, "1");
+}
+
+/// If one of several statements is not SQL, none of them runs.
+#[tokio::test]
+async fn an_error_of_syntax_is_found_before_anything_happens() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session(&database(&dir));
+    let text = "CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (1; SELECT 1";
+    let error = session.execute(text).await.unwrap_err().to_string();
+    assert!(error.contains("statement 2"), "{error}");
+    assert!(session.query("SELECT * FROM t").await.is_err());
+    // Other errors leave what came before.
+    let text = "CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (1), (1)";
+    assert!(session.execute(text).await.is_err());
+    assert_eq!(one(&session, "SELECT count(*) FROM t").await, "0");
 }

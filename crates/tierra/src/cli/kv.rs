@@ -1,13 +1,13 @@
 //! `tierra kv`: serves records until Ctrl-C or a signal to terminate.
 
 use clap::Args;
-use tierra_http::metrics::Text;
 use tierra_kv::{Config, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{CommandError, kv_metrics, password};
+use super::kv_records::KvRecords;
+use super::{CommandError, password};
 
-/// The most connections for metrics.
+/// The most connections of scrapers and browsers.
 const SCRAPERS_MOST: usize = 16;
 
 /// The arguments of `tierra kv`.
@@ -54,12 +54,11 @@ pub(crate) async fn run(arguments: KvArguments) -> Result<(), CommandError> {
     }
     if let Some(metrics) = &metrics {
         let address = metrics.address().map_err(CommandError::Signal)?;
-        eprintln!("metrics on http://{address}/metrics, for everybody on this machine");
+        eprintln!("page and metrics on http://{address}/, for everybody on this machine");
     }
     let metrics = metrics.map(|metrics| {
-        let (stop, numbers) = (metrics.handle(), server.numbers());
-        let write = move |text: &mut Text| kv_metrics::write(&numbers.read(), text);
-        (stop, tokio::spawn(metrics.serve_metrics(write)))
+        let (stop, records) = (metrics.handle(), KvRecords(server.numbers()));
+        (stop, tokio::spawn(metrics.serve_records(records)))
     });
     // The server runs its own loop, which must not share a thread with tasks.
     let served = tokio::task::block_in_place(|| server.run());

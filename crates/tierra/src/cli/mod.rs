@@ -15,7 +15,7 @@ mod generate;
 mod import;
 mod interrupt;
 mod kv;
-mod kv_metrics;
+mod kv_records;
 mod load;
 mod log;
 mod man;

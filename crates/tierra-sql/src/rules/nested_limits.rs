@@ -1,0 +1,63 @@
+//! A LIMIT above another one keeps its number of rows.
+//!
+//! A sort with a limit is left out where the rows below have its order already. Where there is a limit of their own below, as in
+//! `SELECT x FROM (SELECT x .. ORDER BY x LIMIT 10 OFFSET 1) ORDER BY x LIMIT 1`, DataFusion forgets that of the sort. So such a sort gets
+//! a limit above it, which later rules combine with what is below.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use super::plan::PhysicalRule;
+
+/// DataFusion's rule.
+pub(super) const SORTS: &str = "EnsureRequirements";
+
+/// The rule, after limits have been set.
+#[derive(Debug)]
+pub(super) struct KeptLimits(pub(super) PhysicalRule);
+
+impl PhysicalOptimizerRule for KeptLimits {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = plan.transform_up(with_limit).data()?;
+        self.0.optimize(plan, config)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
+
+fn with_limit(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let fetch = plan.downcast_ref::<SortExec>().and_then(SortExec::fetch);
+    let has_one_partition = plan.output_partitioning().partition_count() == 1;
+    let Some(fetch) = fetch.filter(|_| has_one_partition) else {
+        return Ok(Transformed::no(plan));
+    };
+    let is_below = plan.children()[0].exists(|plan| Ok(is_limited(plan)))?;
+    match is_below {
+        true => {
+            let limited = GlobalLimitExec::new(plan, 0, Some(fetch));
+            Ok(Transformed::yes(Arc::new(limited)))
+        }
+        false => Ok(Transformed::no(plan)),
+    }
+}
+
+fn is_limited(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>() || plan.fetch().is_some()
+}
