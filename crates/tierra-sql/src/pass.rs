@@ -84,6 +84,13 @@ pub(crate) fn below_fence(plan: &dyn ExecutionPlan) -> Option<&Arc<dyn Execution
     matches!(exec.pass, Pass::Fence(_)).then_some(&exec.input)
 }
 
+/// The input of an operator that hides no order, but lets none be asked of its input; `None` if `plan` is another operator.
+pub(crate) fn below_kept_order(plan: &dyn ExecutionPlan) -> Option<&Arc<dyn ExecutionPlan>> {
+    let exec = plan.downcast_ref::<PassExec>()?;
+    let keeps = matches!(&exec.pass, Pass::Order(columns) if columns.is_empty());
+    keeps.then_some(&exec.input)
+}
+
 #[derive(Debug)]
 struct PassExec {
     pass: Pass,

@@ -3,8 +3,9 @@
 //! A scalar subquery that refers to the outer row is planned only in select lists and conditions. Predicates of subqueries
 //! are not allowed in ORDER BY, and equal ones of two windows are planned separately. For `abs(round(x))` and `-round(x)` the
 //! planner fails to derive the order, even if rows are sorted by just that, because it has no bounds for `round`. Sorts and
-//! windows evaluate their keys several times, so that `random()` is another key each time. Under operators that group,
-//! aggregate, order or compute windows these expressions become columns:
+//! windows evaluate their keys several times, so that `random()` is another key each time. The state of
+//! `string_agg(x, ',' ORDER BY (subquery))` has a field named as its key, and that of a subquery is another once its value is known.
+//! Under operators that group, aggregate, order or compute windows these expressions become columns:
 //! ```text
 //! Aggregate: groupBy=[name AS (subquery)]       Projection: columns
 //!   Projection: columns, (subquery) AS name       Sort: name
@@ -15,6 +16,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::{AggregateFunction, Sort};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
@@ -37,6 +39,9 @@ impl AnalyzerRule for ComputedBelow {
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let (is_held, is_sort): (fn(&Expr) -> bool, bool) = match &plan {
+        LogicalPlan::Aggregate(_) if uses(&plan, is_ordered_by_subquery)? => {
+            (|expr| !matches!(expr, Expr::ScalarSubquery(_)), false)
+        }
         LogicalPlan::Aggregate(_) => (|expr| !refers_outside(expr), false),
         LogicalPlan::Window(_) => (is_held_by_order, false),
         LogicalPlan::Sort(_) => (is_held_by_order, true),
@@ -106,6 +111,19 @@ pub(super) fn free(schema: &DFSchema, used: usize) -> Column {
 
 fn refers_outside(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarSubquery(rows) if !rows.outer_ref_columns.is_empty())
+}
+
+fn is_ordered_by_subquery(expr: &Expr) -> bool {
+    let Expr::AggregateFunction(AggregateFunction { params, .. }) = expr else {
+        return false;
+    };
+    let has_subquery = |key: &Sort| {
+        let found = key
+            .expr
+            .exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_))));
+        found.unwrap_or(true)
+    };
+    params.order_by.iter().any(has_subquery)
 }
 
 fn is_predicate(expr: &Expr) -> bool {

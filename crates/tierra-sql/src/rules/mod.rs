@@ -10,8 +10,9 @@
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
-//! optimiser are skipped ([`held_conditions`], [`distinct_sums`], [`grouping_sets`], [`known_aggregates`], [`fallible_rule`],
-//! [`nested_limits`], [`window_orders`]), or corrected afterwards ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`]).
+//! optimiser are skipped ([`held_conditions`], [`distinct_sums`], [`grouping_sets`], [`known_aggregates`], [`null_keys`],
+//! [`filter_columns`], [`equal_parts`], [`nested_limits`], [`offsets`], [`window_orders`]), or corrected afterwards
+//! ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`]).
 
 mod action;
 mod arithmetic;
@@ -26,15 +27,18 @@ mod distinct_sums;
 mod double_texts;
 mod doubles;
 mod drawn;
-mod fallible_rule;
+mod equal_parts;
+mod filter_columns;
 mod group_keys;
 mod grouping_sets;
 mod held_conditions;
 mod known_aggregates;
 mod lists;
 mod nested_limits;
+mod null_keys;
 mod number;
 mod numbers;
+mod offsets;
 mod outer_values;
 mod plan;
 mod rounded;
@@ -100,6 +104,12 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(shifted_sums::ShiftedSums),
     );
     rules.push(Arc::new(casts::LossyCasts));
+    wrap(&mut builder, null_keys::EXTRACTED, |rule| {
+        Arc::new(null_keys::Extracted(rule))
+    });
+    wrap(&mut builder, null_keys::ORDERED, |rule| {
+        Arc::new(null_keys::Ordered(rule))
+    });
     wrap(&mut builder, held_conditions::PUSHED_DOWN, |rule| {
         Arc::new(held_conditions::Held(rule))
     });
@@ -112,11 +122,15 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     wrap_physical(&mut builder, nested_limits::SORTS, |rule| {
         Arc::new(nested_limits::KeptLimits(rule))
     });
-    wrap_physical(&mut builder, fallible_rule::PROJECTIONS, |rule| {
-        Arc::new(fallible_rule::FallibleRule(rule))
+    wrap_physical(&mut builder, offsets::SORTS, |rule| {
+        Arc::new(offsets::KeptOffsets(rule))
+    });
+    wrap_physical(&mut builder, filter_columns::PROJECTIONS, |rule| {
+        Arc::new(filter_columns::OfWholeFilters(rule))
     });
     sorted_inputs::add_to(&mut builder);
     window_orders::add_to(&mut builder);
+    equal_parts::add_to(&mut builder);
     grouping_sets::add_to(&mut builder);
     let optimizer = builder.physical_optimizers();
     let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;

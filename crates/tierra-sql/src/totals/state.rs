@@ -132,7 +132,11 @@ impl TotalsState {
         Ok(match self.kind {
             Kind::Rows => count(rows),
             Kind::Values(place) => count(column(place).count),
-            Kind::Mean(place) if part == 0 => ScalarValue::UInt64(Some(column(place).count)),
+            // As the accumulators of groups: one that merges a number that is 0 and a sum that is NULL takes the sum for known.
+            Kind::Mean(place) if part == 0 => {
+                let values = column(place).count;
+                ScalarValue::UInt64((values > 0).then_some(values))
+            }
             Kind::Sum(place) | Kind::Mean(place) => self.sum(column(place), &self.types[part])?,
             Kind::Extreme(end, place, ty) => {
                 let ordinal = column(place).extremes().map(|(least, greatest)| match end {

@@ -1,0 +1,65 @@
+//! Filters show that they yield only some of their columns, or yield them in another order.
+//!
+//! DataFusion gives a filter a list of the columns that it yields. When it then moves a projection below the filter, it overlooks
+//! the list, and the projection takes the columns of the same numbers. Such plans were refused, or computed other columns where
+//! types allowed it. Before the rule, the list becomes a projection above the filter. The rule moves that one into the filter again.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::projection::ProjectionExec;
+
+use super::plan::PhysicalRule;
+
+/// DataFusion's rule.
+pub(super) const PROJECTIONS: &str = "ProjectionPushdown";
+
+/// The rule, for filters that yield all of their columns.
+#[derive(Debug)]
+pub(super) struct OfWholeFilters(pub(super) PhysicalRule);
+
+impl PhysicalOptimizerRule for OfWholeFilters {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.0.optimize(plan.transform_up(whole).data()?, config)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
+
+/// A filter as a projection above a filter of all columns.
+fn whole(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let Some(filter) = plan.downcast_ref::<FilterExec>() else {
+        return Ok(Transformed::no(plan));
+    };
+    let Some(columns) = filter.projection() else {
+        return Ok(Transformed::no(plan));
+    };
+    let input = filter.input().schema();
+    let yielded = columns.iter().map(|&place| {
+        let name = input.field(place).name();
+        ProjectionExpr::new(Arc::new(Column::new(name, place)), name.clone())
+    });
+    let yielded: Vec<_> = yielded.collect();
+    let whole = FilterExecBuilder::from(filter)
+        .apply_projection(None)?
+        .build()?;
+    let projection = ProjectionExec::try_new(yielded, Arc::new(whole))?;
+    Ok(Transformed::yes(Arc::new(projection)))
+}
