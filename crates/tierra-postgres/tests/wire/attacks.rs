@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::client::{
     Client, bind, code_of, describe, execute, field, kinds, message, parse, query, startup, sync,
 };
-use crate::server::{TestServer, resident_bytes};
+use crate::server::{TestServer, memory, resident_bytes};
 
 #[test]
 fn lengths_that_lie_end_the_connection() {
@@ -36,6 +36,7 @@ fn lengths_that_lie_end_the_connection() {
 
 #[test]
 fn what_is_announced_is_not_reserved() {
+    let _memory = memory();
     let server = TestServer::start();
     let before = resident_bytes();
     let mut clients: Vec<Client> = (0..50).map(|_| server.connect()).collect();
@@ -226,6 +227,7 @@ fn what_cannot_be_read_does_not_confuse_what_follows() {
 /// Answers before Sync do not gather without bounds.
 #[test]
 fn a_client_that_does_not_read_fills_no_memory() {
+    let _memory = memory();
     let server = TestServer::start();
     let mut client = server.connect();
     let columns = vec!["1 AS a"; 2_000].join(", ");
@@ -247,6 +249,7 @@ fn a_client_that_does_not_read_fills_no_memory() {
 
 #[test]
 fn statements_have_room_for_names_and_for_bytes() {
+    let _memory = memory();
     let server = TestServer::start();
     let mut client = server.connect();
     for n in 0..1_000 {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, code_of, field, message, query, rows_of, startup, state};
-use crate::server::{TestServer, open_to_all, resident_bytes};
+use crate::server::{TestServer, memory, open_to_all, resident_bytes};
 use tierra_postgres::Options;
 
 /// Runs for minutes unless it is stopped. Its batches are short, so that it stops soon.
@@ -170,6 +170,7 @@ fn stopping_lets_statements_finish() {
 
 #[test]
 fn a_long_result_is_never_held_as_a_whole() {
+    let _memory = memory();
     let server = TestServer::start();
     let mut client = server.connect();
     let sql = "SELECT value, 'some text that makes the rows longer' AS s FROM generate_series(1, 3000000)";

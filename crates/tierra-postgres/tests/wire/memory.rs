@@ -4,7 +4,7 @@ use tierra_postgres::Options;
 use tierra_sql::SessionOptions;
 
 use crate::client::{code_of, field, parse};
-use crate::server::{TestServer, open_to_all, resident_bytes};
+use crate::server::{TestServer, memory, open_to_all, resident_bytes};
 
 fn rows(count: usize) -> String {
     vec!["(1)"; count].join(",")
@@ -12,6 +12,7 @@ fn rows(count: usize) -> String {
 
 #[test]
 fn long_texts_are_refused_before_they_are_read() {
+    let _memory = memory();
     let options = open_to_all();
     let session = SessionOptions {
         query_memory_bytes: Some(64 << 20),
@@ -68,6 +69,7 @@ fn long_texts_are_refused_before_they_are_read() {
 
 #[test]
 fn ten_thousand_rows_are_no_long_text() {
+    let _memory = memory();
     let server = TestServer::start();
     let mut client = server.connect();
     client.rows("CREATE TABLE g (n BIGINT)");

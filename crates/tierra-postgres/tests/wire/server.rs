@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use tempfile::TempDir;
@@ -116,6 +117,12 @@ impl Drop for TestServer {
             self.join();
         }
     }
+}
+
+/// Held by tests that take much memory or measure it: all run in one process.
+pub(crate) fn memory() -> MutexGuard<'static, ()> {
+    static MEMORY: Mutex<()> = Mutex::new(());
+    MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The anonymous memory of this process.
