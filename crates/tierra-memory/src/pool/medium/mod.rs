@@ -115,7 +115,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Writes bytes to the file, where it is mapped and nobody else reads or writes them.
+    /// Writes bytes to the file at `offset`, which is mapped. Nobody else may read or write that place meanwhile.
     fn write(&self, file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
         file.write_all_at(bytes, offset)
     }
