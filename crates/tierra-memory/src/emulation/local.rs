@@ -27,6 +27,8 @@ pub(super) struct Local {
     recording: Cell<bool>,
     socket: Cell<SocketId>,
     core: RefCell<Core>,
+    /// Whether the core keeps its costs whatever is emulated.
+    is_apart: bool,
 }
 
 impl Local {
@@ -38,15 +40,17 @@ impl Local {
             recording: Cell::new(false),
             socket: Cell::new(SocketId(0)),
             core: RefCell::new(Core::new()),
+            is_apart: false,
         }
     }
 
-    /// One at the costs in force that has this core.
-    pub(super) fn of(core: Core) -> Local {
-        let local = Local::new();
-        local.state.set(switch::state());
-        local.core.replace(core);
-        local
+    /// One with this core, apart from what is emulated.
+    pub(super) fn apart(core: Core) -> Local {
+        Local {
+            core: RefCell::new(core),
+            is_apart: true,
+            ..Local::new()
+        }
     }
 
     /// Reads the clock.
@@ -89,7 +93,7 @@ impl Local {
     #[inline]
     fn with_core<R>(&self, work: impl FnOnce(&mut Core) -> R) -> R {
         let mut core = self.core.borrow_mut();
-        if self.state.get() != switch::state() {
+        if self.state.get() != switch::state() && !self.is_apart {
             self.state
                 .set(switch::restart(&mut core, self.socket.get()));
             self.own_work.set(own_work::ticks(core.has_cache()));

@@ -62,29 +62,38 @@ fn median(sets: usize, ask: impl Fn(&Local, usize) -> u64) -> u64 {
 }
 
 fn round(sets: usize, number: usize, ask: impl Fn(&Local, usize) -> u64) -> u64 {
-    let clock = clock::calibration();
-    let far = FarMemory {
-        latency_ns: LATENCY_NS,
-        ..FarMemory::UNLIMITED
-    };
-    let mut costs = [TickCosts::NONE; MAX_DEVICES];
-    costs[DEFAULT] = TickCosts::new(&far, SocketId(0), &clock);
-    let mut core = Core::new();
-    core.restart(&costs, true, sets);
-    let local = Local::of(core);
+    let local = far_from_all(sets);
     let started = clock::now();
     for line in 0..LINES {
         // Apart from each other, as those of a chase are.
         local.wait_until(ask(&local, (number * LINES + line) * 97 * LINE_BYTES));
     }
     let took = clock::now().saturating_sub(started);
-    let asked = (LATENCY_NS * clock.ticks_per_ns) as u64;
-    (took / LINES as u64).saturating_sub(asked)
+    (took / LINES as u64).saturating_sub(asked_ticks())
+}
+
+fn asked_ticks() -> u64 {
+    (LATENCY_NS * clock::calibration().ticks_per_ns) as u64
+}
+
+/// A core for which every line is [`LATENCY_NS`] away. It is apart, because another thread may begin to record meanwhile, and a core
+/// that looked for new costs would ask for the ticks that are being measured.
+fn far_from_all(sets: usize) -> Local {
+    let far = FarMemory {
+        latency_ns: LATENCY_NS,
+        ..FarMemory::UNLIMITED
+    };
+    let mut costs = [TickCosts::NONE; MAX_DEVICES];
+    costs[DEFAULT] = TickCosts::new(&far, SocketId(0), &clock::calibration());
+    let mut core = Core::new();
+    core.restart(&costs, true, sets);
+    Local::apart(core)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::emulation::switch;
 
     #[test]
     fn asking_and_waiting_take_some_time_and_not_much() {
@@ -95,5 +104,16 @@ mod tests {
                 assert!(0.0 < ns && ns < LATENCY_NS, "{ns}");
             }
         }
+    }
+
+    /// The first measuring waited for itself when another thread began to record meanwhile.
+    #[test]
+    fn a_core_apart_keeps_its_costs_while_others_record() {
+        let local = far_from_all(0);
+        switch::hold_on();
+        let started = clock::now();
+        let arrives = local.load(0, LINE_BYTES);
+        switch::release();
+        assert!(arrives >= started + asked_ticks(), "{arrives}, {started}");
     }
 }
