@@ -7,7 +7,7 @@
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -52,8 +52,9 @@ pub(crate) struct Running {
     rows: AtomicU64,
     /// How much of its work is done, in percent; [`NOT_TOLD`] if it does not say.
     percent: AtomicU64,
-    /// The plan whose rows are handed out.
-    plan: OnceLock<PlanWork>,
+    /// The plan whose rows are handed out. It is gone with the statement: the plan may hold inputs that were never read, they hold the
+    /// settings of the statement, and these its [`Commit`], which holds this.
+    plan: Mutex<Option<PlanWork>>,
     /// [`CANCELLED`] and [`COMMITTING`].
     stage: AtomicU8,
     /// Whether its rows wait for a reader who does something else.
@@ -71,7 +72,7 @@ impl Running {
             began: Instant::now(),
             rows: AtomicU64::new(0),
             percent: AtomicU64::new(NOT_TOLD),
-            plan: OnceLock::new(),
+            plan: Mutex::default(),
             stage: AtomicU8::new(0),
             is_aside: AtomicBool::new(false),
             waker: AtomicWaker::new(),
@@ -95,16 +96,18 @@ impl Running {
     }
 
     pub(super) fn work(&self) -> Work {
-        self.plan.get().map(PlanWork::so_far).unwrap_or_default()
+        let plan = lock(&self.plan).clone();
+        plan.as_ref().map(PlanWork::so_far).unwrap_or_default()
     }
 
     /// `streaming` once rows are handed out; before that, and while a statement writes, `executing`, with how much of it is done if
     /// it says so.
     pub(super) fn state(&self) -> String {
-        match (self.plan.get(), self.percent.load(Ordering::Relaxed)) {
-            (Some(_), _) => "streaming".to_owned(),
-            (None, NOT_TOLD) => "executing".to_owned(),
-            (None, percent) => format!("executing, {percent} %"),
+        let is_streaming = lock(&self.plan).is_some();
+        match self.percent.load(Ordering::Relaxed) {
+            _ if is_streaming => "streaming".to_owned(),
+            NOT_TOLD => "executing".to_owned(),
+            percent => format!("executing, {percent} %"),
         }
     }
 
@@ -194,8 +197,7 @@ impl Tracked {
 
     /// Notes the plan whose rows are handed out from now on.
     pub(crate) fn streams(&self, plan: PlanWork) {
-        // A statement has one plan.
-        let _ = self.running.plan.set(plan);
+        *lock(&self.running.plan) = Some(plan);
     }
 
     /// Notes whether the reader of its rows does something else.
@@ -213,6 +215,7 @@ impl Drop for Tracked {
     fn drop(&mut self) {
         let running = &self.running;
         let (elapsed, rows, work) = (running.elapsed(), running.rows(), running.work());
+        drop(lock(&running.plan).take());
         {
             let mut all = lock(&self.activity.running);
             all.remove(&running.id);
