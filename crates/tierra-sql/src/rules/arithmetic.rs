@@ -21,7 +21,6 @@ use datafusion::common::{DFSchema, ScalarValue, exec_datafusion_err, internal_er
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -33,7 +32,7 @@ use datafusion::physical_expr_common::datum::apply;
 use tierra_column::bits::Kernels;
 
 use super::number::is_number;
-use super::plan::uses;
+use super::plan::{map_under_names, uses};
 use crate::types;
 
 /// The rule.
@@ -56,11 +55,8 @@ fn check_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(plan));
     }
     let schema = merge_schema(&plan.inputs());
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
+    map_under_names(plan, |expr| {
         expr.transform_up(|expr| Ok(check(expr, &schema)))
-            .map(|checked| checked.update_data(|expr| name.restore(expr)))
     })?
     .map_data(LogicalPlan::recompute_schema)
 }

@@ -13,7 +13,6 @@ use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, TryCast, Volatility,
@@ -21,7 +20,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::doubles::is_double;
-use super::plan::{schema_below, uses};
+use super::plan::{map_under_names, schema_below, uses};
 use crate::double_text::is_out_of_range;
 
 /// The rule.
@@ -43,10 +42,8 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(plan));
     }
     let schema = schema_below(&plan)?;
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let checked = expr.transform_up(|expr| {
+    map_under_names(plan, |expr| {
+        expr.transform_up(|expr| {
             let Some((value, to, is_lenient)) = double_cast(&expr) else {
                 return Ok(Transformed::no(expr));
             };
@@ -59,8 +56,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 is_lenient,
             });
             Ok(Transformed::yes(function.call(vec![value.clone()])))
-        })?;
-        Ok(checked.update_data(|expr| name.restore(expr)))
+        })
     })
 }
 

@@ -13,7 +13,6 @@ use datafusion::common::{Column, DFSchema, ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, WindowFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, Projection,
@@ -22,7 +21,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use tierra_engine::canonical_double;
 
-use super::plan::{schema_below, uses};
+use super::plan::{map_under_names, schema_below, uses};
 
 /// The function that the rule adds.
 pub(crate) const CANONICAL: &str = "one_zero";
@@ -65,11 +64,8 @@ fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(plan));
     }
     let schema = schema_below(&plan)?;
-    let names = NamePreserver::new(&plan);
-    let settled = plan.map_expressions(|expr| {
-        let name = names.save(&expr);
+    let settled = map_under_names(plan, |expr| {
         expr.transform_up(|expr| Ok(settle(expr, &schema)))
-            .map(|settled| settled.update_data(|expr| name.restore(expr)))
     })?;
     let computes = match &settled.data {
         LogicalPlan::Aggregate(aggregate) => &aggregate.aggr_expr,

@@ -7,20 +7,27 @@
 //! and all groups of joined rows get other names, and a projection above restores the old ones. Which keys a join has is not
 //! known here: the optimiser makes keys of DISTINCT, and other joins of outer joins.
 //!
+//! A name is without casts. So the key `at` of a table was taken for `CAST(at AS DATE)`, of which several rows are equal: other groups
+//! and keys of ORDER BY behind it were left out. And a key of rows whose lists are unnested is taken for one of their elements. Such
+//! groups get other names as well, and DISTINCT ON becomes groups with such names.
+//!
 //! In `GROUP BY a, CAST(CAST(a AS BIGINT) AS VARCHAR)` over a table `t` the first group is column `a` of `t`, and the second a column
 //! "t.a" of no table. The optimiser takes one for the other. The second keeps another name up to the select list.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Projection};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::functions_aggregate::first_last::first_value;
+use datafusion::logical_expr::expr_rewriter::{NamePreserver, normalize_cols};
+use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, DistinctOn, Projection};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 use datafusion::optimizer::AnalyzerRule;
+
+use super::unnested::unnests;
 
 /// What begins the name of a group that is to be told from a column of a table.
 const APART: &str = "tierra_group ";
@@ -58,10 +65,12 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             let columns = input.schema().columns().into_iter().map(Expr::from);
             (input, columns.collect(), Vec::new())
         }
+        LogicalPlan::Distinct(Distinct::On(on)) if mislead(&on.on_expr, &on.input)? => {
+            return first_of_groups(on.clone()).map(Transformed::yes);
+        }
         _ => return Ok(unchanged(plan)),
     };
-    let joins = || input.exists(|plan| Ok(matches!(plan, LogicalPlan::Join(_))));
-    if !has_ambiguous_names(&groups) && (groups.len() < 2 || !joins()?) {
+    if !mislead(&groups, input)? {
         return Ok(unchanged(plan));
     }
     // An expression that is named twice is one column.
@@ -121,6 +130,61 @@ fn with_apart_names(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         Ok(renamed.update_data(|expr| name.restore(expr)))
     })?;
     renamed.map_data(LogicalPlan::recompute_schema)
+}
+
+/// The groups that the optimiser makes of DISTINCT ON, with names of their own.
+fn first_of_groups(on: DistinctOn) -> Result<LogicalPlan> {
+    let DistinctOn {
+        on_expr,
+        select_expr,
+        sort_expr,
+        input,
+        schema,
+    } = on;
+    let name = |place: usize| format!("tierra_group_{place}");
+    let order = sort_expr.unwrap_or_default();
+    let selected = normalize_cols(select_expr, &input)?.into_iter();
+    let first = selected.map(|expr| first_value(expr, order.clone()));
+    let first = first.enumerate();
+    let first = first.map(|(place, expr)| expr.alias(format!("tierra_first_{place}")));
+    let count = on_expr.len();
+    let groups = on_expr.into_iter().enumerate();
+    let groups = groups.map(|(place, expr)| expr.alias(name(place)));
+    let groups = Aggregate::try_new(input, groups.collect(), first.collect())?;
+    let columns = groups.schema.columns().into_iter().skip(count);
+    let columns = columns.zip(schema.iter()).map(|(column, (table, field))| {
+        Expr::from(column).alias_qualified(table.cloned(), field.name())
+    });
+    let columns: Vec<Expr> = columns.collect();
+    // ORDER BY begins with the groups.
+    let order = order.into_iter().take(count).enumerate();
+    let order = order.map(|(place, key)| SortExpr {
+        expr: Expr::Column(Column::new_unqualified(name(place))),
+        ..key
+    });
+    let order: Vec<SortExpr> = order.collect();
+    let mut plan = LogicalPlanBuilder::from(LogicalPlan::Aggregate(groups));
+    if !order.is_empty() {
+        plan = plan.sort(order)?;
+    }
+    plan.project(columns)?.build()
+}
+
+/// Whether the optimiser would take a key of rows of `input` for one of these groups, or one group for another.
+fn mislead(groups: &[Expr], input: &LogicalPlan) -> Result<bool> {
+    let joins = || input.exists(|plan| Ok(matches!(plan, LogicalPlan::Join(_))));
+    Ok(has_ambiguous_names(groups)
+        || groups
+            .iter()
+            .any(|group| is_called_as_column(group, input.schema()))
+        || groups.len() > 1 && joins()?
+        || unnests(input)?)
+}
+
+/// Whether `group` is computed, and has the name of a column.
+fn is_called_as_column(group: &Expr, columns: &DFSchema) -> bool {
+    let name = || group.schema_name().to_string();
+    !matches!(group, Expr::Column(_)) && columns.field_names().contains(&name())
 }
 
 /// Whether two different groups have one name.

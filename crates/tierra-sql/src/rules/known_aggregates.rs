@@ -1,15 +1,17 @@
-//! Aggregates that statistics answer without reading rows, except in plans with FILTER or casts.
+//! Aggregates that statistics answer without reading rows, except in plans with FILTER or DISTINCT, or of computed columns.
 //!
 //! - DataFusion searches below the aggregation to be replaced for one whose values are in the statistics, and passes over one with
 //!   FILTER. So `SELECT count(*) FILTER (WHERE m = 3) FROM (SELECT max(x) AS m FROM t)` became `max(x)`.
 //! - It takes the least value, cast, for the least of the values that are cast. As text 100000 comes before 99999.
+//! - It says that a constant column has one value, and that this is the least, even of no rows (`SELECT 1 FROM empty UNION ALL ..`),
+//!   and even of NULL, which `count(DISTINCT ..)` does not count.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNode;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::physical_expr::expressions::CastExpr;
+use datafusion::physical_expr::expressions::{CastExpr, Literal};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -20,7 +22,7 @@ use super::plan::PhysicalRule;
 /// DataFusion's rule.
 pub(super) const KNOWN: &str = "aggregate_statistics";
 
-/// The rule for plans without FILTER and casts.
+/// The rule for plans without these.
 #[derive(Debug)]
 pub(super) struct ColumnsOnly(pub(super) PhysicalRule);
 
@@ -30,8 +32,7 @@ impl PhysicalOptimizerRule for ColumnsOnly {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let is_wrong = plan.exists(|plan| Ok(is_filtered(plan) || casts(plan)))?;
-        match is_wrong {
+        match plan.exists(is_misjudged)? {
             true => Ok(plan),
             false => self.0.optimize(plan, config),
         }
@@ -46,17 +47,21 @@ impl PhysicalOptimizerRule for ColumnsOnly {
     }
 }
 
-fn is_filtered(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let aggregate = plan.downcast_ref::<AggregateExec>();
-    aggregate.is_some_and(|aggregate| aggregate.filter_expr().iter().any(Option::is_some))
+/// Whether `plan` is an aggregation about which statistics may be wrong.
+fn is_misjudged(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
+        return Ok(false);
+    };
+    let is_filtered = aggregate.filter_expr().iter().any(Option::is_some);
+    let is_distinct = aggregate.aggr_expr().iter().any(|one| one.is_distinct());
+    Ok(is_filtered || is_distinct || aggregate.input().exists(|plan| Ok(computes(plan)))?)
 }
 
-fn casts(plan: &Arc<dyn ExecutionPlan>) -> bool {
+/// Whether `plan` yields casts or constants.
+fn computes(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let projection = plan.downcast_ref::<ProjectionExec>();
     projection.is_some_and(|projection| {
-        projection
-            .expr()
-            .iter()
-            .any(|one| one.expr.is::<CastExpr>())
+        let mut exprs = projection.expr().iter().map(|one| &one.expr);
+        exprs.any(|expr| expr.is::<CastExpr>() || expr.is::<Literal>())
     })
 }

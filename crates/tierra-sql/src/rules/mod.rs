@@ -2,16 +2,17 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! table keys, rounded, action, drawn, group keys, computed, outer values, set operations, assignment, numbers, seconds
+//! table keys, rounded, action, drawn, group keys, single rows, computed, outer values, set operations, assignment, numbers,
+//! seconds
 //!     --> DataFusion's type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first eleven read a plan as written, before casts are added. The next five need resolved types and must see sums of
+//! The first twelve read a plan as written, before casts are added. The next five need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
 //! optimiser are skipped ([`held_conditions`], [`distinct_sums`], [`grouping_sets`], [`known_aggregates`], [`null_keys`],
-//! [`filter_columns`], [`equal_parts`], [`nested_limits`], [`offsets`], [`window_orders`]), or corrected afterwards
+//! [`filter_columns`], [`equal_parts`], [`nested_limits`], [`offsets`], [`window_orders`], [`window_limits`], [`unnested`]), or corrected afterwards
 //! ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`]).
 
 mod action;
@@ -41,15 +42,19 @@ mod numbers;
 mod offsets;
 mod outer_values;
 mod plan;
+mod repeated_keys;
 mod rounded;
 mod set_operations;
 mod shifted_sums;
+mod single_rows;
 mod sorted_inputs;
 mod subquery;
 mod table_keys;
 mod top_groups;
+mod unnested;
 mod unpolled_partitions;
 mod whole;
+mod window_limits;
 mod window_orders;
 
 use std::sync::Arc;
@@ -73,7 +78,7 @@ pub(crate) use number::{
 pub(crate) use numbers::exact;
 use plan::wrap;
 pub(crate) use plan::{
-    EachOperator, PhysicalRule, schema_below, under_its_name, uses, wrap_physical,
+    EachOperator, PhysicalRule, map_under_names, schema_below, under_its_name, uses, wrap_physical,
 };
 
 /// DataFusion's rule for comparisons with ANY and ALL, which ours replaces.
@@ -103,6 +108,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         shared.unwrap_or(rules.len()),
         Arc::new(shifted_sums::ShiftedSums),
     );
+    rules.push(Arc::new(repeated_keys::RepeatedKeys));
     rules.push(Arc::new(casts::LossyCasts));
     wrap(&mut builder, null_keys::EXTRACTED, |rule| {
         Arc::new(null_keys::Extracted(rule))
@@ -116,8 +122,16 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     wrap(&mut builder, distinct_sums::BY_GROUPS, |rule| {
         Arc::new(distinct_sums::OfOneType(rule))
     });
+    for rule in unnested::BY_KEYS {
+        wrap(&mut builder, rule, |rule| {
+            Arc::new(unnested::OfWholeRows(rule))
+        });
+    }
     wrap_physical(&mut builder, known_aggregates::KNOWN, |rule| {
         Arc::new(known_aggregates::ColumnsOnly(rule))
+    });
+    wrap_physical(&mut builder, window_limits::LIMITS, |rule| {
+        Arc::new(window_limits::OfEarlierRows(rule))
     });
     wrap_physical(&mut builder, nested_limits::SORTS, |rule| {
         Arc::new(nested_limits::KeptLimits(rule))
@@ -157,6 +171,7 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(action::ActionOnce),
         Arc::new(drawn::DrawnOnce),
         Arc::new(group_keys::GroupKeys),
+        Arc::new(single_rows::SingleRows),
         Arc::new(computed::ComputedBelow),
         Arc::new(outer_values::OuterValues),
         Arc::new(set_operations::CountedCopies),

@@ -11,17 +11,17 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast,
+    Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::arithmetic::lengthened;
 use super::number::{Exact, as_double, is_number};
+use super::plan::map_under_names;
 
 /// The rule.
 #[derive(Debug)]
@@ -44,6 +44,11 @@ impl ExprPlanner for ExactNumbers {
         mut expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
+        // Window functions count in 64 bits without a sign, in which 1 - 2 has no place.
+        let counts = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::UInt64));
+        if expr.op == BinaryOperator::Minus && counts(&expr.left) && counts(&expr.right) {
+            expr.left = cast(expr.left, DataType::Int64);
+        }
         if matches!(expr.op, BinaryOperator::Plus | BinaryOperator::Minus) {
             let addend = |number: &Expr, other: &Expr| {
                 if !is_number(number) || is_number(other) {
@@ -78,11 +83,8 @@ fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(plan));
     }
     let schema = merge_schema(&plan.inputs());
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
+    map_under_names(plan, |expr| {
         expr.transform_down(|expr| Ok(settle(expr, &schema)))
-            .map(|settled| settled.update_data(|expr| name.restore(expr)))
     })?
     .map_data(LogicalPlan::recompute_schema)
 }

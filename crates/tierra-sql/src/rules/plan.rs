@@ -70,6 +70,27 @@ pub(crate) fn uses(plan: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> Result<boo
     Ok(found)
 }
 
+/// `plan` with its expressions as changed by `change`, under their old names.
+pub(crate) fn map_under_names(
+    plan: LogicalPlan,
+    mut change: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let mut is_changed = false;
+        let named = under_its_name(expr, &names, &mut |expr| {
+            let changed = change(expr)?;
+            is_changed |= changed.transformed;
+            Ok(changed.data)
+        })?;
+        Ok(Transformed::new(
+            named,
+            is_changed,
+            TreeNodeRecursion::Continue,
+        ))
+    })
+}
+
 /// `expr` as changed by `change`, under its old name. `names` are those of the operator of `expr`. A grouping set has no
 /// name, but its expressions have.
 pub(crate) fn under_its_name(

@@ -19,7 +19,6 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::functions::math::round::RoundFunc;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
@@ -29,7 +28,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
-use super::plan::{schema_below, uses};
+use super::plan::{map_under_names, schema_below, uses};
 
 /// Makes constant places literals.
 #[derive(Debug)]
@@ -107,10 +106,8 @@ fn rewrite(
             return Ok(Transformed::no(plan));
         }
         let schema = schema_below(&plan)?;
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let changed = expr.transform_up(|expr| {
+        map_under_names(plan, |expr| {
+            expr.transform_up(|expr| {
                 let changed = match rounding(&expr) {
                     Some(call) => change(call, &schema)?,
                     None => None,
@@ -119,8 +116,7 @@ fn rewrite(
                     Some(call) => Transformed::yes(Expr::ScalarFunction(call)),
                     None => Transformed::no(expr),
                 })
-            })?;
-            Ok(changed.update_data(|expr| name.restore(expr)))
+            })
         })
     })
 }

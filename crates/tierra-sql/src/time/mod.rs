@@ -6,10 +6,12 @@
 //! types.rs   TIMESTAMP in a statement is in microseconds
 //! rule.rs    nanoseconds that are left after type coercion (dates beside timestamps, now()) become microseconds
 //! trunc.rs, bin.rs, parse.rs    date_trunc, date_bin and to_timestamp count microseconds
+//! hours.rs   a DATE and hours are a TIMESTAMP
 //! series.rs  generate_series and range in FROM take microseconds
 //! ```
 
 mod bin;
+mod hours;
 mod parse;
 mod rule;
 mod series;
@@ -32,6 +34,8 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(ScalarUDF::from(bin::DateBin::new())),
         Arc::new(ScalarUDF::from(parse::ToTimestamp::new())),
     ]);
+    let planners = builder.expr_planners().get_or_insert_with(Vec::new);
+    planners.insert(0, Arc::new(hours::Hours));
     builder.with_type_planner(Arc::new(types::Types))
 }
 

@@ -11,7 +11,6 @@ use datafusion::common::{DFSchema, DFSchemaRef, ScalarValue, internal_err, plan_
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
@@ -20,7 +19,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::rules::{schema_below, uses};
+use crate::rules::{map_under_names, schema_below, uses};
 
 /// The function that the rule adds.
 const MICROSECONDS: &str = "microseconds";
@@ -68,12 +67,7 @@ fn map_expressions(
     settle: fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
     let schema = schema_below(&plan)?;
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        expr.transform_up(|expr| settle(expr, &schema))
-            .map(|settled| settled.update_data(|expr| name.restore(expr)))
-    })
+    map_under_names(plan, |expr| expr.transform_up(|expr| settle(expr, &schema)))
 }
 
 fn is_cast(expr: &Expr) -> bool {

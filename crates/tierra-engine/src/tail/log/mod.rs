@@ -338,8 +338,8 @@ impl TailLog {
             return Ok(());
         };
         let removed = set.write(method, before.at, &[0; LINE_BYTES]);
+        // The mark that was to be written with the record may be missing: the next one is written again.
         self.end = LogEnd {
-            marked: self.end.marked.min(before.sequence),
             // It may still be there.
             given_up: u64::from(removed.is_err()),
             ..before

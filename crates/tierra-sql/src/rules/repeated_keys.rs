@@ -1,0 +1,62 @@
+//! An aggregate is ordered by each key once: `array_agg(x ORDER BY a, a DESC)` is ordered by `a`.
+//!
+//! DataFusion leaves out the second key where rows are compared, and counts it where their keys are kept. So `first_value`, and with it
+//! DISTINCT ON, panicked, and others failed. The rule comes last, since it is the optimiser that makes two keys the same.
+
+use std::collections::HashSet;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use super::plan::{map_under_names, uses};
+
+/// The rule.
+#[derive(Debug)]
+pub(super) struct RepeatedKeys;
+
+impl OptimizerRule for RepeatedKeys {
+    fn name(&self) -> &str {
+        "repeated_keys"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let repeats = |expr: &Expr| match expr {
+            Expr::AggregateFunction(AggregateFunction { params, .. }) => {
+                once(&params.order_by).len() < params.order_by.len()
+            }
+            _ => false,
+        };
+        if !matches!(plan, LogicalPlan::Aggregate(_)) || !uses(&plan, repeats)? {
+            return Ok(Transformed::no(plan));
+        }
+        map_under_names(plan, |expr| {
+            expr.transform_up(|expr| match expr {
+                Expr::AggregateFunction(mut function) => {
+                    function.params.order_by = once(&function.params.order_by);
+                    Ok(Transformed::yes(Expr::AggregateFunction(function)))
+                }
+                other => Ok(Transformed::no(other)),
+            })
+        })
+    }
+}
+
+/// The first of all keys by the same expression.
+fn once(keys: &[SortExpr]) -> Vec<SortExpr> {
+    let mut seen = HashSet::new();
+    let first = keys.iter();
+    let first = first.filter(|key| seen.insert(key.expr.clone().unalias()));
+    first.cloned().collect()
+}
