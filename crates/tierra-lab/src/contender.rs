@@ -42,6 +42,16 @@ impl Tierra {
         Tierra::create_with(folder, Tierra::far_options())
     }
 
+    /// Opens a database.
+    pub fn open(folder: &Path) -> Result<Tierra, LabError> {
+        let options = DatabaseOptions {
+            threads: NonZeroUsize::new(lab::threads()),
+            ..DatabaseOptions::default()
+        };
+        let database = Database::open(folder, &options).by(Tierra::ENGINE, "opening a database")?;
+        Tierra::with_session(database)
+    }
+
     /// Opens a database that was made by [`Tierra::create_far`].
     pub fn open_far(folder: &Path) -> Result<Tierra, LabError> {
         let options = Tierra::far_options();

@@ -53,6 +53,7 @@ pub mod page_faults;
 pub mod peers;
 pub mod pin;
 pub mod positions;
+mod process;
 pub mod progress;
 pub mod random;
 pub mod replicas;
@@ -62,6 +63,8 @@ pub mod run;
 mod scratch;
 #[cfg(feature = "sql")]
 mod served;
+#[cfg(feature = "sql")]
+mod sessions;
 pub mod sorted;
 pub mod stats;
 pub mod steady;

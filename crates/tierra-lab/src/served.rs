@@ -10,7 +10,7 @@ use tierra_postgres::{Options, Server};
 use tierra_sql::{BlockingThread, SessionOptions};
 
 use crate::children;
-use crate::error::{Context, LabError};
+use crate::error::{At, Context, LabError};
 use crate::lab;
 use crate::peers::postgres::{Client, ClientError};
 
@@ -51,6 +51,28 @@ impl Served {
     /// Another session.
     pub(crate) fn connect(&self) -> Result<Client, ClientError> {
         Client::connect(self.port)
+    }
+
+    /// The bytes that the server has in memory, and the most that it had since [`Served::forget_most_bytes`].
+    pub(crate) fn resident_bytes(&self) -> Result<[u64; 2], LabError> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(&path).at(&path)?;
+        let bytes = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            let kibibytes =
+                line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+            kibibytes
+                .map(|kibibytes| kibibytes << 10)
+                .ok_or_else(|| format!("no {name}"))
+                .by(Served::ENGINE, format!("reading {path}"))
+        };
+        Ok([bytes("VmRSS:")?, bytes("VmHWM:")?])
+    }
+
+    /// Has the system forget the most bytes that the server had in memory.
+    pub(crate) fn forget_most_bytes(&self) -> Result<(), LabError> {
+        let path = format!("/proc/{}/clear_refs", self.child.id());
+        std::fs::write(&path, "5").at(&path)
     }
 
     /// Kills the server, and serves what it left.

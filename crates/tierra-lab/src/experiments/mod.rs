@@ -57,6 +57,8 @@ mod tpcc;
 #[cfg(feature = "sql")]
 mod tpch;
 mod updates;
+#[cfg(feature = "sql")]
+mod wire;
 
 pub use needs::Needs;
 pub use records::serve;
@@ -103,6 +105,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &commits::Commits,
         #[cfg(feature = "sql")]
         &tpcc::Tpcc,
+        #[cfg(feature = "sql")]
+        &wire::Wire,
         #[cfg(feature = "sql")]
         &sql_fuzz::SqlFuzz,
         &floor::Floor,

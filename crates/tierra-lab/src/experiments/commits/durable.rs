@@ -2,8 +2,6 @@
 //! rows at the end.
 
 use std::path::{Path, PathBuf};
-use std::sync::Barrier;
-use std::time::Instant;
 
 use super::blocks::Blocks;
 use super::library::InProcess;
@@ -18,6 +16,7 @@ use crate::peers::postgres::Postgres;
 use crate::progress;
 use crate::row::Row;
 use crate::served::Served;
+use crate::sessions::at_once;
 use crate::turns::turns;
 
 /// A medium, and how much is written there.
@@ -138,28 +137,11 @@ fn sample(
     first: i64,
     each: i64,
 ) -> Result<u64, LabError> {
-    let together = Barrier::new(writers.len());
-    let times = std::thread::scope(|scope| {
-        let mut running = Vec::with_capacity(writers.len());
-        for (session, writer) in (0..).zip(writers) {
-            let first = first + session * each;
-            let together = &together;
-            running.push(scope.spawn(move || {
-                together.wait();
-                let start = Instant::now();
-                let mut keys = statement.keys(first..first + each);
-                writer.write(statement, &mut keys)?;
-                Ok((start, Instant::now()))
-            }));
-        }
-        let joined = running.into_iter().map(|thread| thread.join());
-        let times = joined.map(|times| times.expect("a session returns its errors"));
-        times.collect::<Result<Vec<(Instant, Instant)>, LabError>>()
+    let time = at_once(writers, |session, writer| {
+        let first = first + session as i64 * each;
+        writer.write(statement, &mut statement.keys(first..first + each))
     })?;
-    let start = times.iter().map(|(start, _)| *start).min();
-    let end = times.iter().map(|(_, end)| *end).max();
-    let (start, end) = start.zip(end).expect("there is a session");
-    Ok((end - start).as_nanos() as u64)
+    Ok(time.as_nanos() as u64)
 }
 
 /// Fails if a contender does not have the rows that were committed.

@@ -8,11 +8,10 @@ use tierra_kv::{Config, Server};
 use super::WHO;
 use crate::children;
 use crate::error::{At, Context, LabError};
+use crate::process::processor_ns;
 
 pub(super) const REDIS: &str = "redis-server";
 pub(super) const VALKEY: &str = "valkey-server";
-/// The kernel's unit of CPU time, if it does not count nanoseconds.
-const TICKS_PER_SECOND: u64 = 100;
 /// The processor of servers; clients have the other one.
 const CPU: usize = 1;
 
@@ -90,13 +89,7 @@ impl ServerProcess {
         if let Some(ns) = counted.ok().and_then(first) {
             return Ok(ns);
         }
-        let path = format!("{process}/stat");
-        let stat = std::fs::read_to_string(&path).at(&path)?;
-        // The name, in parentheses, may hold anything; the times are 12 and 13 words after it.
-        let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
-        let times = behind.split_whitespace().skip(11).take(2);
-        let ticks: u64 = times.filter_map(|time| time.parse::<u64>().ok()).sum();
-        Ok(ticks * (1_000_000_000 / TICKS_PER_SECOND))
+        processor_ns(&process)
     }
 
     /// The resident bytes of the process.

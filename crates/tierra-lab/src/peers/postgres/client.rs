@@ -109,6 +109,20 @@ impl Client {
         self.exchange()
     }
 
+    /// Runs a query and hands over the cells of each row when it arrives. Returns how many rows there were.
+    ///
+    /// # Errors
+    /// If the query fails, or those of `row`.
+    pub fn stream(
+        &mut self,
+        sql: &str,
+        mut row: impl FnMut(&[Option<String>]) -> Result<(), ClientError>,
+    ) -> Result<u64, ClientError> {
+        self.message(Some(b'Q'), |body| push(body, sql));
+        self.send()?;
+        self.until_ready(|body| row(&cells(body)?))
+    }
+
     /// Prepares a statement, whose parameters are `$1`, `$2`, ..
     ///
     /// # Errors
@@ -155,18 +169,7 @@ impl Client {
         table: &str,
         lines: impl Iterator<Item = String>,
     ) -> Result<u64, ClientError> {
-        let sql = format!("COPY {table} FROM STDIN");
-        self.message(Some(b'Q'), |body| push(body, &sql));
-        self.send()?;
-        match self.receive()? {
-            b'G' => {}
-            b'E' => {
-                let refused = refusal(&self.received);
-                self.until_ready()?;
-                return Err(refused);
-            }
-            kind => return Err(unexpected(kind)),
-        }
+        self.begin_copy(&format!("COPY {table} FROM STDIN"))?;
         let mut rows = String::with_capacity(COPY_BYTES + 1024);
         for line in lines {
             rows.push_str(&line);
@@ -177,6 +180,41 @@ impl Client {
             }
         }
         self.message(Some(b'd'), |body| body.extend(rows.as_bytes()));
+        self.end_copy()
+    }
+
+    /// Copies what a reader has into a table, by a statement `COPY .. FROM STDIN ..`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or a row does not fit.
+    pub fn copy_from(&mut self, sql: &str, mut rows: impl Read) -> Result<u64, ClientError> {
+        self.begin_copy(sql)?;
+        let mut part = vec![0; COPY_BYTES];
+        loop {
+            let len = rows.read(&mut part)?;
+            if len == 0 {
+                return self.end_copy();
+            }
+            self.message(Some(b'd'), |body| body.extend(&part[..len]));
+            self.send()?;
+        }
+    }
+
+    fn begin_copy(&mut self, sql: &str) -> Result<(), ClientError> {
+        self.message(Some(b'Q'), |body| push(body, sql));
+        self.send()?;
+        match self.receive()? {
+            b'G' => Ok(()),
+            b'E' => {
+                let refused = refusal(&self.received);
+                self.until_ready(|_| Ok(()))?;
+                Err(refused)
+            }
+            kind => Err(unexpected(kind)),
+        }
+    }
+
+    fn end_copy(&mut self) -> Result<u64, ClientError> {
         self.message(Some(b'c'), |_| ());
         Ok(self.exchange()?.count)
     }
@@ -200,16 +238,24 @@ impl Client {
     /// Sends the messages and reads the answer.
     fn exchange(&mut self) -> Result<Answer, ClientError> {
         self.send()?;
-        self.until_ready()
+        let mut rows = Vec::new();
+        let count = self.until_ready(|body| {
+            rows.push(cells(body)?);
+            Ok(())
+        })?;
+        Ok(Answer { rows, count })
     }
 
-    /// Reads until the server waits for the next statement.
-    fn until_ready(&mut self) -> Result<Answer, ClientError> {
-        let (mut answer, mut refused) = (Answer::default(), None);
+    /// Reads until the server waits for the next statement, and hands over the bodies of rows. Returns the count of the last statement.
+    fn until_ready(
+        &mut self,
+        mut row: impl FnMut(&[u8]) -> Result<(), ClientError>,
+    ) -> Result<u64, ClientError> {
+        let (mut count, mut refused) = (0, None);
         loop {
             match self.receive()? {
-                b'D' => answer.rows.push(cells(&self.received)?),
-                b'C' => answer.count = counted(&self.received),
+                b'D' => row(&self.received)?,
+                b'C' => count = counted(&self.received),
                 b'E' if refused.is_none() => {
                     let error = refusal(&self.received);
                     // A server that refuses a login closes.
@@ -218,7 +264,7 @@ impl Client {
                     }
                     refused = Some(error);
                 }
-                b'Z' => return refused.map_or(Ok(answer), Err),
+                b'Z' => return refused.map_or(Ok(count), Err),
                 b'R' if self.received.get(..4) != Some(&[0; 4]) => {
                     return Err(ClientError::Unexpected("it wants a password".to_owned()));
                 }
