@@ -88,7 +88,7 @@ fn what_is_cut_is_no_backup_and_a_client_that_goes_leaves_the_turn() {
     let error = receive(&mut (&mut begun).take(2 << 20), &file).unwrap_err();
     assert!(error.to_string().contains("cut short"), "{error}");
     drop(begun);
-    let rest = (0..200).find_map(|_| {
+    let rest = (0..800).find_map(|_| {
         std::thread::sleep(Duration::from_millis(50));
         fetch().ok()
     });
