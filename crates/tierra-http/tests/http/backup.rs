@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use tierra_engine::{
@@ -13,7 +14,7 @@ use tierra_memory::faults::Stop;
 use tierra_postgres::{Users, verifier};
 use tokio::runtime::Runtime;
 
-use crate::server::{TestServer, open_to_all, tls};
+use crate::server::{MEMORY, TestServer, open_to_all, tls};
 
 fn fetch(
     runtime: &Runtime,
@@ -35,6 +36,7 @@ fn receive(from: &mut dyn Read, file: &Path) -> Result<BackupSummary, BackupErro
 
 #[test]
 fn a_backup_arrives_while_rows_are_inserted() {
+    let _memory = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
     let server = TestServer::start();
     let mut client = server.connect();
     let mut well = |sql: &str| {
@@ -69,6 +71,7 @@ fn a_backup_arrives_while_rows_are_inserted() {
 
 #[test]
 fn what_is_cut_is_no_backup_and_a_client_that_goes_leaves_the_turn() {
+    let _memory = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
     let server = TestServer::start();
     let mut client = server.connect();
     for sql in [
