@@ -662,7 +662,7 @@ class Cancelling(DriverTest):
             began = self.later(cursor.adbc_cancel)
             with self.raises(dbapi.OperationalError, "57014"):
                 cursor.execute(LONG)
-            self.assertLess(time.monotonic() - began, 10)
+            self.assertLess(time.monotonic() - began, 30)
         cursor.execute("SELECT 1")
         self.assertEqual(cursor.fetchone(), (1,))
         # Nothing runs.
