@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -92,12 +93,16 @@ pub(crate) fn begin() -> Result<()> {
     runtime().map(drop)
 }
 
-/// Wakes a thread.
-struct Unpark(Thread);
+/// Wakes a thread. A wake-up is kept as well, because a commit that the thread makes itself parks it, too, and may take the token.
+struct Waiting {
+    thread: Thread,
+    is_woken: AtomicBool,
+}
 
-impl Wake for Unpark {
+impl Wake for Waiting {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.is_woken.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }
 
@@ -110,13 +115,19 @@ pub(crate) fn wait<T>(
     let runtime = runtime()?;
     let _blocks = Handle::try_current().is_err().then(BlockingThread::enter);
     let _context = runtime.enter();
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waiting = Arc::new(Waiting {
+        thread: thread::current(),
+        is_woken: AtomicBool::new(false),
+    });
+    let waker = Waker::from(Arc::clone(&waiting));
     let mut context = Context::from_waker(&waker);
     let mut work = pin!(canceller.scope(work));
     loop {
-        match work.as_mut().poll(&mut context) {
-            Poll::Ready(done) => return done.map_err(|error| error::of_sql(&error)),
-            Poll::Pending => thread::park(),
+        if let Poll::Ready(done) = work.as_mut().poll(&mut context) {
+            return done.map_err(|error| error::of_sql(&error));
+        }
+        while !waiting.is_woken.swap(false, Ordering::Acquire) {
+            thread::park();
         }
     }
 }
@@ -172,6 +183,25 @@ mod tests {
             }
         }
         drop(OfProcess::new(Bad));
+    }
+
+    /// As a commit does that the thread makes itself.
+    #[test]
+    fn a_wake_up_is_not_lost_to_work_that_parks() {
+        let mut polls = 0;
+        let waited = wait(
+            &Canceller::default(),
+            std::future::poll_fn(|context| {
+                polls += 1;
+                if polls == 2 {
+                    return Poll::Ready(Ok(polls));
+                }
+                context.waker().wake_by_ref();
+                thread::park();
+                Poll::Pending
+            }),
+        );
+        assert_eq!(waited.unwrap(), 2);
     }
 
     #[test]

@@ -245,9 +245,13 @@ class Statements(DriverTest):
                     cursor.fetchone()
 
         some(200)
-        before = resident_bytes()
-        some(1000)
-        self.assertLess(resident_bytes() - before, 24 << 20)
+        # What is kept for good grows each time; what threads of the runtime keep does not.
+        grown = []
+        while not grown or grown[-1] >= 24 << 20:
+            self.assertLess(len(grown), 3, grown)
+            before = resident_bytes()
+            some(1000)
+            grown.append(resident_bytes() - before)
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM tierra_queries")
             self.assertEqual(cursor.fetchone(), (1,))
@@ -662,7 +666,7 @@ class Cancelling(DriverTest):
             began = self.later(cursor.adbc_cancel)
             with self.raises(dbapi.OperationalError, "57014"):
                 cursor.execute(LONG)
-            self.assertLess(time.monotonic() - began, 10)
+            self.assertLess(time.monotonic() - began, 30)
         cursor.execute("SELECT 1")
         self.assertEqual(cursor.fetchone(), (1,))
         # Nothing runs.

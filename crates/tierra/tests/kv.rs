@@ -5,7 +5,6 @@ mod binary;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -27,12 +26,7 @@ fn records_are_served_until_the_server_is_told_to_end() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut client = loop {
-            match UnixStream::connect(&socket) {
-                Ok(client) => break client,
-                Err(_) => thread::sleep(Duration::from_millis(5)),
-            }
-        };
+        let mut client = binary::connect(&mut server, &socket);
         client
             .write_all(b"SET k v\r\nGET k\r\nCONFIG GET near-memory\r\n")
             .unwrap();
@@ -86,12 +80,7 @@ fn the_password_is_not_among_the_words_of_the_process() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut client = loop {
-            match UnixStream::connect(&socket) {
-                Ok(client) => break client,
-                Err(_) => thread::sleep(Duration::from_millis(5)),
-            }
-        };
+        let mut client = binary::connect(&mut server, &socket);
         client
             .write_all(b"PING\r\nAUTH s3cr3t\r\nPING\r\n")
             .unwrap();
@@ -136,12 +125,7 @@ fn metrics_are_told_over_http() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut client = loop {
-        match UnixStream::connect(&socket) {
-            Ok(client) => break client,
-            Err(_) => thread::sleep(Duration::from_millis(5)),
-        }
-    };
+    let mut client = binary::connect(&mut server, &socket);
     client.write_all(b"SET k v\r\nGET k\r\nGET x\r\n").unwrap();
     let expected = [
         "\ntierra_kv_clients 1\n",
@@ -153,7 +137,7 @@ fn metrics_are_told_over_http() {
         "\ntierra_kv_limit_bytes{speed=\"near\"} 1073741824\n",
     ];
     let has_all = |answer: &String| expected.iter().all(|line| answer.contains(line));
-    let told = (0..1_000).find_map(|_| {
+    let told = (0..6_000).find_map(|_| {
         thread::sleep(Duration::from_millis(10));
         get(address, "localhost").filter(has_all)
     });

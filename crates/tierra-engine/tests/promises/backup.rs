@@ -287,6 +287,7 @@ fn a_backup_is_of_one_commit_while_others_commit() {
     });
     let (stop, done) = (AtomicBool::new(false), AtomicI64::new(0));
     std::thread::scope(|scope| {
+        let _stops = support::Stops(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 let number = done.load(Ordering::Relaxed);
@@ -321,7 +322,6 @@ fn a_backup_is_of_one_commit_while_others_commit() {
             fs::remove_dir_all(dir).unwrap();
             fs::remove_file(file).unwrap();
         }
-        stop.store(true, Ordering::Relaxed);
         assert!(last > 20, "{last}");
     });
 }

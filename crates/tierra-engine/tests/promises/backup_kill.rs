@@ -19,6 +19,8 @@ use crate::support::{all_rows, options, rows, spec};
 
 const ROWS: i64 = 90_000;
 const RUNS: u64 = 12;
+/// Files that a child writes before it just waits: should it be killed late, it has not filled the memory that they lie in.
+const MOST: usize = 60;
 
 fn folder() -> TempDir {
     TempDir::new_in("/dev/shm")
@@ -36,7 +38,7 @@ fn make(dir: &Path) {
     table.append(&[rows(ROWS - 100..ROWS)]).unwrap();
 }
 
-/// Runs the child that does `work` without end, and kills it some time after it has begun.
+/// Runs the child that does `work` again and again, and kills it some time after it has begun.
 fn kill(dir: &Path, work: &str, run: u64) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "backup_kill::work", "--ignored", "--nocapture"])
@@ -66,7 +68,7 @@ fn work() {
     if variable("TIERRA_TEST_WORK") == "backup" {
         let database = Database::open(&dir.join("db"), &options()).unwrap();
         tell();
-        for number in 0.. {
+        for number in 0..MOST {
             let how = BackupOptions {
                 compression: [Compression::None, Compression::Zstd][number % 2],
                 ..BackupOptions::default()
@@ -74,10 +76,11 @@ fn work() {
             let file = dir.join(format!("backup-{number}"));
             database.backup(&file, &how, |_| {}).unwrap();
         }
+        std::thread::sleep(Duration::from_secs(600));
     }
     let backup = Backup::open(&dir.join("backup")).unwrap();
     tell();
-    for number in 0.. {
+    for number in 0..MOST {
         let copy = dir.join(format!("copy-{number}"));
         let how = RestoreOptions {
             pools: vec![("b".to_owned(), dir.join(format!("pool-{number}")))],
@@ -85,6 +88,7 @@ fn work() {
         };
         backup.restore(&copy, &options(), &how, |_| {}).unwrap();
     }
+    std::thread::sleep(Duration::from_secs(600));
 }
 
 fn names(dir: &Path, prefix: &str) -> Vec<String> {

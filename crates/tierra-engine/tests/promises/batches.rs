@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::support::{CITY, NOTE, rows, sorted, spec};
+use crate::support::{CITY, NOTE, Stops, rows, sorted, spec};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::Int64Type;
@@ -98,15 +98,6 @@ fn joined(
     )
 }
 
-/// Tells a thread to stop, also when an assertion fails.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// The id, by which answers are sorted, and some of the columns.
 fn projection(random: &mut Random) -> Vec<usize> {
     let mut columns = vec![0];
@@ -149,7 +140,7 @@ fn queries_that_run_at_once_answer_as_each_alone() {
     let is_over = AtomicBool::new(false);
     let (mut shared, mut cancelled) = (0, 0);
     std::thread::scope(|threads| {
-        let _stop = Stop(&is_over);
+        let _stops = Stops(&is_over);
         // Rows are appended and sealed meanwhile, so that snapshots differ.
         threads.spawn(|| {
             let mut first = SEALED_ROWS + 1000;
@@ -258,7 +249,8 @@ fn eight_scans_at_once_read_little_more_than_one() {
             queries: 8,
             wait: Duration::from_millis(1),
         };
-        // A scan that takes nothing for 2 ms is not waited for, so a system that is busy elsewhere may tear the batch apart once.
+        // A scan that takes nothing for 2 ms is not waited for, so a system that is busy elsewhere tears many batches apart, and seldom
+        // each of a hundred.
         let is_little = |_: usize| {
             let scans = Vec::from_iter((0..8).map(|_| {
                 let spec = spec_of(&columns, &filters);
@@ -276,7 +268,7 @@ fn eight_scans_at_once_read_little_more_than_one() {
             println!("{bytes} instead of {}", one[0].bytes_far);
             bytes * 10 <= one[0].bytes_far * 11
         };
-        assert!((0..5).any(is_little));
+        assert!((0..100).any(is_little));
     }
 }
 
@@ -350,11 +342,8 @@ fn a_scan_that_stops_does_not_hold_up_the_others() {
 fn a_batch_waits_no_longer_than_its_first_query_said() {
     let dir = tempfile::tempdir().unwrap();
     let (database, table) = database(&dir);
-    let limits = BatchLimits {
-        queries: 2,
-        wait: Duration::from_millis(30),
-    };
-    let join = || {
+    let join = |wait| {
+        let limits = BatchLimits { queries: 2, wait };
         let spec = spec_of(&[0], &[]);
         table
             .snapshot()
@@ -364,15 +353,19 @@ fn a_batch_waits_no_longer_than_its_first_query_said() {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         scan.poll_begin(&mut context).is_ready()
     };
-    let first = join();
+    // Longer than this test is ever held up.
+    let (short, long) = (Duration::from_millis(30), Duration::from_secs(3600));
+    let first = join(long);
     assert!(!begins(&first));
-    std::thread::sleep(limits.wait);
+    drop(first);
+    let first = join(short);
+    std::thread::sleep(short);
     assert!(begins(&first));
     drop(first);
     // A full batch begins at once, and a third query has one of its own.
-    let (first, second) = (join(), join());
+    let (first, second) = (join(long), join(long));
     assert!(begins(&first) && begins(&second));
-    let third = join();
+    let third = join(long);
     assert!(!begins(&third));
     assert_eq!(first.batch_queries(), Some(2));
     assert_eq!(third.batch_queries(), Some(1));

@@ -12,7 +12,7 @@ use tierra_engine::{
 };
 
 use crate::changed::{Model, Random, batch, change, check, commit, ids, spec};
-use crate::support::{folders, options};
+use crate::support::{Stops, folders, options};
 
 /// A table, the keys that go, and the rows that come.
 type TableChange<'a> = (&'a str, Vec<i64>, Vec<(i64, i64)>);
@@ -382,6 +382,7 @@ fn snapshots_of_several_tables_are_of_one_moment() {
         .into();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stops = Stops(&stop);
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -397,7 +398,6 @@ fn snapshots_of_several_tables_are_of_one_moment() {
                 .map(|table| change(&table.snapshot(), &[], &[(key, 0)]));
             database.commit(changes.collect()).unwrap();
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
 

@@ -347,14 +347,6 @@ fn replicas_damaged_in_different_blocks_make_up_all_rows() {
     );
 }
 
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
 #[test]
 fn replicas_come_and_go_while_rows_are_read_and_appended() {
     let place = Place::new();
@@ -365,8 +357,7 @@ fn replicas_come_and_go_while_rows_are_read_and_appended() {
     let first = fill(&table, 0);
     let (count, is_over) = (AtomicI64::new(first), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        // Also if something fails.
-        let _ends = Ends(&is_over);
+        let _stops = support::Stops(&is_over);
         scope.spawn(|| {
             while !is_over.load(Ordering::Acquire) {
                 let now = count.load(Ordering::Acquire);
@@ -438,7 +429,7 @@ fn placements_that_are_changed_at_once_lose_nothing() {
                 assert_eq!(sorted(&found), rows(0..count));
             }
         });
-        let _ends = Ends(&is_over);
+        let _stops = support::Stops(&is_over);
         std::thread::scope(|callers| {
             for of_one in &wanted {
                 let table = &table;

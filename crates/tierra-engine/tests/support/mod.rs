@@ -5,6 +5,7 @@
 pub(crate) mod indexed;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
@@ -31,6 +32,15 @@ pub(crate) fn folders() -> [tempfile::TempDir; 2] {
         tempfile::tempdir().unwrap(),
         memory.unwrap_or_else(|_| tempfile::tempdir().unwrap()),
     ]
+}
+
+/// Tells threads to stop when it is dropped, also by an assertion that fails: their scope waits for them.
+pub(crate) struct Stops<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// Bytes in use in the pool, once what goes on in the background (merges) is done.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::client::{Answer, Client};
-use crate::server::{MEMORY, TestServer, open_to_all, resident_bytes};
+use crate::server::{MEMORY, PATIENCE, TestServer, open_to_all, resident_bytes};
 use tierra_http::Options;
 use tierra_sql::SessionOptions;
 
@@ -325,7 +325,7 @@ fn there_is_room_for_so_many_connections() {
         again.send(format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", again.host));
         match again.answer() {
             Some(answer) if answer.status == 200 => break,
-            _ => assert!(start.elapsed() < Duration::from_secs(2)),
+            _ => assert!(start.elapsed() < PATIENCE),
         }
         std::thread::sleep(Duration::from_millis(10));
     }

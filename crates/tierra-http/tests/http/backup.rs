@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use tierra_engine::{
@@ -13,7 +14,7 @@ use tierra_memory::faults::Stop;
 use tierra_postgres::{Users, verifier};
 use tokio::runtime::Runtime;
 
-use crate::server::{TestServer, open_to_all, tls};
+use crate::server::{MEMORY, TestServer, open_to_all, tls};
 
 fn fetch(
     runtime: &Runtime,
@@ -35,6 +36,7 @@ fn receive(from: &mut dyn Read, file: &Path) -> Result<BackupSummary, BackupErro
 
 #[test]
 fn a_backup_arrives_while_rows_are_inserted() {
+    let _memory = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
     let server = TestServer::start();
     let mut client = server.connect();
     let mut well = |sql: &str| {
@@ -69,6 +71,7 @@ fn a_backup_arrives_while_rows_are_inserted() {
 
 #[test]
 fn what_is_cut_is_no_backup_and_a_client_that_goes_leaves_the_turn() {
+    let _memory = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
     let server = TestServer::start();
     let mut client = server.connect();
     for sql in [
@@ -88,7 +91,7 @@ fn what_is_cut_is_no_backup_and_a_client_that_goes_leaves_the_turn() {
     let error = receive(&mut (&mut begun).take(2 << 20), &file).unwrap_err();
     assert!(error.to_string().contains("cut short"), "{error}");
     drop(begun);
-    let rest = (0..200).find_map(|_| {
+    let rest = (0..800).find_map(|_| {
         std::thread::sleep(Duration::from_millis(50));
         fetch().ok()
     });

@@ -9,7 +9,7 @@ use tierra_http::Options;
 use tierra_postgres::{Users, verifier};
 
 use crate::client::{Answer, Client};
-use crate::server::{LONG, TestServer, open_to_all};
+use crate::server::{LONG, PATIENCE, TestServer, open_to_all};
 
 /// A server for alice, who may do anything, and reader and other, who may only read.
 fn server() -> TestServer {
@@ -148,7 +148,7 @@ fn a_reader_cancels_what_is_the_readers_own() {
             if let Some(id) = reader.running().first() {
                 break *id;
             }
-            assert!(start.elapsed() < Duration::from_secs(20));
+            assert!(start.elapsed() < PATIENCE);
             std::thread::sleep(Duration::from_millis(10));
         };
         let answer = reader.cancel(id);

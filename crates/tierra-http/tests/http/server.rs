@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tierra_engine::{Database, DatabaseOptions};
+use tierra_engine::{Database, DatabaseOptions, OpenError};
 use tierra_http::{Handle, Options, Server};
 use tierra_postgres::{Tls, Users, verifier};
 use tierra_sql::SessionOptions;
@@ -18,7 +18,10 @@ use crate::client::Client;
 /// Held by tests that take much memory or measure it: all run in one process.
 pub(crate) static MEMORY: Mutex<()> = Mutex::new(());
 
-/// Runs for minutes unless it is stopped. Its batches are short, so that it stops soon.
+/// Longer than anything takes on a busy machine, and shorter than what would go on by itself.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs for hours unless it is stopped. Its batches are short, so that it stops soon.
 pub(crate) const LONG: &str = "SELECT count(*) AS n FROM generate_series(1, 100) a(x), generate_series(1, 10000000000) b(y) WHERE x * y % 7 = 3";
 
 /// A running server. Dropping it stops it.
@@ -106,15 +109,16 @@ impl TestServer {
         Client::connect(self.address)
     }
 
-    /// Waits until so many statements of other clients run, and returns how long that took.
-    pub(crate) fn wait_for_running(&self, count: usize) -> Duration {
+    /// Waits until so many statements of other clients run.
+    #[track_caller]
+    pub(crate) fn wait_for_running(&self, count: usize) {
         let (start, mut client) = (Instant::now(), self.connect());
         loop {
             let state = client.get("/api/state").json();
             if state["running"].as_array().unwrap().len() == count {
-                return start.elapsed();
+                return;
             }
-            assert!(start.elapsed() < Duration::from_secs(20), "still {state}");
+            assert!(start.elapsed() < PATIENCE, "still {state}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -123,6 +127,20 @@ impl TestServer {
     pub(crate) fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
+        }
+    }
+
+    /// Its database, once it has stopped: threads that are about to end may have it for a moment longer.
+    pub(crate) fn open_again(&self) -> Arc<Database> {
+        let path = self.scratch.path().join("db");
+        let start = Instant::now();
+        loop {
+            match Database::open(&path, &DatabaseOptions::default()) {
+                Err(OpenError::Locked { .. }) if start.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                opened => return opened.unwrap(),
+            }
         }
     }
 }

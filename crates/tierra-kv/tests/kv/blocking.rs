@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use crate::random::{Random, setting};
-use crate::support::{Client, Redis, Reply, Tierra, assert_alive, bulk, error, ok, text};
+use crate::support::{Client, Redis, Reply, Tierra, assert_alive, bulk, error, ok, text, until};
 
 fn words(request: &str) -> Vec<Vec<u8>> {
     let words = request.split(' ');
@@ -19,7 +19,10 @@ fn popped(key: &str, member: &str, score: &str) -> Reply {
 
 /// Turns until so many clients wait.
 fn until_blocked(control: &mut Client, count: usize) {
-    while !text(control.ask("INFO clients")).contains(&format!("blocked_clients:{count}\r")) {}
+    let expected = format!("blocked_clients:{count}\r");
+    until("so many wait", || {
+        text(control.ask("INFO clients")).contains(&expected)
+    });
 }
 
 /// Clients of one server, of which some wait.
@@ -61,7 +64,9 @@ impl Side {
     fn replace(&mut self, at: usize) {
         self.clients[at] = (self.connect)();
         let gone = format!("CLIENT LIST ID {}", self.ids[at]);
-        while text(self.control.ask(&gone)).contains("id=") {}
+        until("it has gone", || {
+            !text(self.control.ask(&gone)).contains("id=")
+        });
         self.owed[at] = 0;
         self.begin(at);
     }
@@ -533,14 +538,17 @@ fn no_key_expires_in_a_pause() {
     let mut replies = vec![Vec::new(); clients.len()];
     for (client, replies) in clients.iter_mut().zip(&mut replies) {
         for pause in ["WRITE", "ALL"] {
-            for key in ["a", "b"] {
-                assert_eq!(client.ask(&format!("SET {key} v PX 40")), ok());
+            let length = if pause == "ALL" { 600 } else { 1_000_000 };
+            // At once, so that the pause begins long before the time of these keys comes.
+            let requests = format!(
+                "SET a v PX 200\r\nSET b v PX 200\r\nHSET h f v\r\nCLIENT PAUSE {length} {pause}\r\n"
+            );
+            client.send_bytes(requests.as_bytes());
+            for expected in [ok(), ok(), Reply::Integer(1), ok()] {
+                assert_eq!(client.receive(), expected);
             }
-            assert_eq!(client.ask("HSET h f v"), Reply::Integer(1));
-            let length = if pause == "ALL" { 300 } else { 1_000_000 };
-            assert_eq!(client.ask(&format!("CLIENT PAUSE {length} {pause}")), ok());
-            // The time of these keys comes while nothing may change.
-            std::thread::sleep(std::time::Duration::from_millis(120));
+            // It comes while nothing may change.
+            std::thread::sleep(std::time::Duration::from_millis(300));
             if pause == "WRITE" {
                 for request in [
                     "GET a",
@@ -575,8 +583,9 @@ fn no_key_expires_in_a_pause() {
 fn a_random_key_is_looked_for_in_vain_in_a_pause() {
     let server = Tierra::start("");
     let mut client = server.connect();
-    assert_eq!(client.ask("SET a v PX 1"), ok());
-    assert_eq!(client.ask("CLIENT PAUSE 1000000 WRITE"), ok());
+    // At once, so that nobody looks for keys that have expired before the pause begins.
+    client.send_bytes(b"SET a v PX 1\r\nCLIENT PAUSE 1000000 WRITE\r\n");
+    assert_eq!([client.receive(), client.receive()], [ok(), ok()]);
     std::thread::sleep(std::time::Duration::from_millis(20));
     assert_eq!(client.ask("RANDOMKEY"), Reply::Null);
     assert_eq!(

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
-use crate::support::{Client, Redis, Reply, Tierra, error, ok, text};
+use crate::support::{Client, Redis, Reply, Tierra, error, ok, text, until};
 
 /// A setting of a client, or of the server, among lines of `name=value` or `name:value`.
 fn field(lines: &str, name: &str) -> u64 {
@@ -16,16 +16,16 @@ fn field(lines: &str, name: &str) -> u64 {
 }
 
 /// What is known about the client of this number, as soon as something is so.
-fn until(asker: &mut Client, id: &Reply, is_so: impl Fn(&str) -> bool) -> String {
+fn client_once(asker: &mut Client, id: &Reply, is_so: impl Fn(&str) -> bool) -> String {
     let Reply::Integer(id) = id else {
         panic!("an id is a number")
     };
-    loop {
-        let line = text(asker.ask(&format!("CLIENT LIST ID {id}")));
-        if is_so(&line) {
-            return line;
-        }
-    }
+    let mut line = String::new();
+    until("it is so", || {
+        line = text(asker.ask(&format!("CLIENT LIST ID {id}")));
+        is_so(&line)
+    });
+    line
 }
 
 /// What has been executed does not wait any more, and what comes behind what is awaited is not held against it.
@@ -59,11 +59,11 @@ fn who_says_nothing_more_keeps_no_large_buffer() {
     client.send_bytes(b"*2\r\n$6\r\nSTRLEN\r\n$5000000\r\n");
     client.send_bytes(&[&vec![b'x'; 5_000_000][..], b"\r\n*"].concat());
     assert_eq!(client.receive(), Reply::Integer(0));
-    let line = until(&mut asker, &id, |line| field(line, "qbuf") == 1);
+    let line = client_once(&mut asker, &id, |line| field(line, "qbuf") == 1);
     assert!(field(&line, "tot-mem") < 100_000, "{line}");
     client.send_bytes(b"1\r\n$4\r\nPING\r\n");
     assert_eq!(client.receive(), Reply::Simple("PONG".into()));
-    until(&mut asker, &id, |line| field(line, "tot-mem") == 0);
+    client_once(&mut asker, &id, |line| field(line, "tot-mem") == 0);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn what_a_transaction_queues_is_its_clients() {
         assert_eq!(client.receive(), queued);
     };
     fill(&mut client);
-    let line = until(&mut asker, &id, |line| line.contains("cmd=set "));
+    let line = client_once(&mut asker, &id, |line| line.contains("cmd=set "));
     assert!(
         line.contains("multi=1 ") && line.contains("flags=x"),
         "{line}"
@@ -93,7 +93,7 @@ fn what_a_transaction_queues_is_its_clients() {
     );
     // What cannot be executed any more is not kept.
     assert!(matches!(client.ask("NOTHING"), Reply::Error(_)));
-    let line = until(&mut asker, &id, |line| field(line, "multi-mem") < 1000);
+    let line = client_once(&mut asker, &id, |line| field(line, "multi-mem") < 1000);
     assert!(line.contains("multi=1 "), "{line}");
     assert_eq!(client.ask("SET k v"), Reply::Simple("QUEUED".into()));
     assert_eq!(
@@ -104,7 +104,7 @@ fn what_a_transaction_queues_is_its_clients() {
     // What is executed is not kept either.
     fill(&mut client);
     assert_eq!(client.ask("EXEC"), Reply::Array(vec![ok()]));
-    until(&mut asker, &id, |line| field(line, "tot-mem") == 0);
+    client_once(&mut asker, &id, |line| field(line, "tot-mem") == 0);
 }
 
 /// Requests that are queued wait, too.

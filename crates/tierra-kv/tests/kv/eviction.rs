@@ -1,6 +1,6 @@
 //! A cache: with each `maxmemory-policy` new keys are taken, others go for them, and no more is stored than `maxmemory` allows.
 
-use crate::support::{Client, Reply, Tierra, ok};
+use crate::support::{Client, Reply, Tierra, ok, until};
 
 fn full() -> Reply {
     Reply::Error("OOM command not allowed when used memory > 'maxmemory'.".into())
@@ -71,9 +71,13 @@ fn new_keys_are_taken_and_others_go() {
         client.ask("CONFIG SET maxmemory 1");
         for db in 0..2 {
             client.ask(&format!("SELECT {db}"));
-            while client.ask("DBSIZE") != Reply::Integer(0) {}
+            until("all are evicted", || {
+                client.ask("DBSIZE") == Reply::Integer(0)
+            });
         }
-        while number(&mut client, "used_memory_dataset") > 0 {}
+        until("nothing is counted", || {
+            number(&mut client, "used_memory_dataset") == 0
+        });
         assert_eq!(client.ask("SET k v EX 1000"), full(), "{policy}");
         assert_eq!(client.ask("CONFIG SET maxmemory 0"), ok());
         assert_eq!(client.ask("SET k v EX 1000"), ok(), "{policy}");

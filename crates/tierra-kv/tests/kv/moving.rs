@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::support::{Client, Redis, Reply, Tierra};
+use crate::support::{Client, Redis, Reply, Tierra, until};
 
 fn text(reply: Reply) -> String {
     match reply {
@@ -71,9 +71,7 @@ fn what_redis_writes_is_understood() {
         let waits = |what: &str| info.contains(&format!("aof_rewrite_{what}:1"));
         !waits("in_progress") && !waits("scheduled")
     };
-    while !is_written(&mut theirs) {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until("Redis has written it", || is_written(&mut theirs));
     // What changes while the file is written is in a second one.
     theirs.ask("SELECT 1");
     theirs.ask("SET late v");

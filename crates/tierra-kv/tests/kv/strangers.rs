@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::support::{Reply, Tierra, assert_alive, bulk, error, ok, text};
+use crate::support::{Reply, Tierra, assert_alive, bulk, error, ok, text, until};
 
 #[test]
 fn what_is_not_the_protocol_ends_the_connection_after_what_was() {
@@ -88,7 +88,9 @@ fn a_client_that_does_not_read_is_disconnected() {
     assert_eq!(client.receive(), ok());
     let mut slow = server.connect();
     slow.send_bytes("GET k\r\n".repeat(50).as_bytes());
-    while !text(client.ask("INFO stats")).contains("client_output_buffer_limit_disconnections:1") {}
+    until("it is disconnected", || {
+        text(client.ask("INFO stats")).contains("client_output_buffer_limit_disconnections:1")
+    });
     // What fits the socket has arrived, then the connection ends.
     let received = slow.rest().len();
     assert!(received < 50 * 1_000_000, "{received} bytes");
@@ -106,7 +108,9 @@ fn too_many_clients_are_refused() {
     );
     drop(two);
     // The place is free as soon as the server has seen the connection end.
-    while text(one.ask("INFO clients")).contains("connected_clients:2") {}
+    until("it has gone", || {
+        !text(one.ask("INFO clients")).contains("connected_clients:2")
+    });
     assert_alive(&server);
 }
 

@@ -1,11 +1,13 @@
 //! A server to talk to, and what it replies.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
+use std::os::unix::thread::JoinHandleExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tierra_kv::{Config, Handle, Server};
 
@@ -183,6 +185,20 @@ impl Tierra {
     pub(crate) fn connect(&self) -> Client {
         Client::connect(&self.path)
     }
+
+    /// How long its thread has been on a processor.
+    pub(crate) fn busy(&self) -> Duration {
+        let thread = self.thread.as_ref().expect("it runs until it is dropped");
+        let (mut clock, mut time) = (0, MaybeUninit::<libc::timespec>::zeroed());
+        // SAFETY: the thread was not joined, both calls fill in what they are given, and zeros are a time.
+        let (failed, time) = unsafe {
+            let failed = libc::pthread_getcpuclockid(thread.as_pthread_t(), &mut clock)
+                | libc::clock_gettime(clock, time.as_mut_ptr());
+            (failed, time.assume_init())
+        };
+        assert_eq!(failed, 0, "the server has ended");
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
 }
 
 impl Drop for Tierra {
@@ -193,6 +209,16 @@ impl Drop for Tierra {
         {
             std::panic::resume_unwind(panic);
         }
+    }
+}
+
+/// Looks again and again until something is so.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_micros(200));
     }
 }
 
@@ -228,11 +254,8 @@ impl Redis {
             .spawn()
             .unwrap();
         let redis = Self { process, folder };
-        while std::os::unix::net::UnixStream::connect(redis.folder.path().join("redis.sock"))
-            .is_err()
-        {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        let socket = redis.folder.path().join("redis.sock");
+        until("Redis listens", || UnixStream::connect(&socket).is_ok());
         Some(redis)
     }
 

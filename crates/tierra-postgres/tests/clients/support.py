@@ -2,8 +2,8 @@
 
 import importlib.util
 import os
+import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -24,12 +24,6 @@ def needs_program(*programs):
     return unittest.skipIf(missing, f"needs {', '.join(missing)}")
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class WithServer(unittest.TestCase):
     """A server for all tests of a class; alice's password is `secret`."""
 
@@ -42,26 +36,32 @@ class WithServer(unittest.TestCase):
         users = f"{scratch.name}/users.toml"
         with open(users, "w") as file:
             subprocess.run([TIERRA, "user", "alice"], input=b"secret\n", stdout=file, check=True)
-        cls.port = free_port()
         cls.log = open(f"{scratch.name}/log", "w+")
         cls.addClassCleanup(cls.log.close)
         cls.server = subprocess.Popen(
-            [TIERRA, "serve", "--db", cls.database, "--postgres", f"127.0.0.1:{cls.port}", "--users", users],
+            [TIERRA, "serve", "--db", cls.database, "--postgres", "127.0.0.1:0", "--users", users],
             stderr=cls.log,
         )
         cls.addClassCleanup(cls.stop)
-        for _ in range(500):
-            try:
-                socket.create_connection(("127.0.0.1", cls.port)).close()
-                break
-            except OSError:
-                time.sleep(0.02)
+        cls.port = cls.told_port(f"{scratch.name}/log")
         cls.url = f"postgresql://alice:secret@127.0.0.1:{cls.port}/tierra"
+
+    @classmethod
+    def told_port(cls, log):
+        """The port that the server has chosen, once it listens."""
+        began = time.monotonic()
+        while time.monotonic() - began < 60 and cls.server.poll() is None:
+            with open(log) as told:
+                if found := re.search(r"listening for clients of PostgreSQL on 127\.0\.0\.1:(\d+)", told.read()):
+                    return int(found[1])
+            time.sleep(0.02)
+        with open(log) as told:
+            raise AssertionError(f"the server does not listen: {told.read()}")
 
     @classmethod
     def stop(cls):
         cls.server.terminate()
-        assert cls.server.wait(timeout=30) == 0
+        assert cls.server.wait(timeout=90) == 0
 
     def resident_bytes(self):
         """The server's memory, without mapped files and pools."""

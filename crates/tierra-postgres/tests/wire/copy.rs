@@ -3,7 +3,7 @@
 use crate::client::{
     Client, Message, bind, code_of, execute, kinds, message, parse, query, state, sync, tags,
 };
-use crate::server::TestServer;
+use crate::server::{TestServer, memory};
 
 /// Sends COPY FROM STDIN and its data in parts; returns what comes up to ReadyForQuery.
 fn copy_in(client: &mut Client, sql: &str, parts: &[&[u8]]) -> Vec<Message> {
@@ -190,6 +190,7 @@ fn copies_can_be_prepared() {
 
 #[test]
 fn many_rows_are_loaded() {
+    let _memory = memory();
     let server = TestServer::start();
     let mut client = server.connect();
     client.rows("CREATE TABLE t (id BIGINT PRIMARY KEY, s VARCHAR)");

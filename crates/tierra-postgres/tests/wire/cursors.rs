@@ -1,7 +1,7 @@
 //! A cursor has the rows of the moment when it was declared.
 
 use crate::client::{bind, code_of, execute, parse, rows_of, tags};
-use crate::server::TestServer;
+use crate::server::{TestServer, memory};
 
 fn server() -> TestServer {
     let server = TestServer::start();
@@ -52,6 +52,8 @@ fn a_held_cursor_outlives_a_commit_and_no_rollback() {
 
 #[test]
 fn what_a_held_cursor_keeps_is_bounded() {
+    // By 256 MiB.
+    let _memory = memory();
     let server = server();
     let mut client = server.connect();
     let long = "SELECT value, 'some text that makes the rows longer' AS s FROM generate_series(1, 20000000)";

@@ -6,23 +6,27 @@ use crate::client::{Client, code_of, field, message, query, rows_of, startup, st
 use crate::server::{TestServer, memory, open_to_all, resident_bytes};
 use tierra_postgres::Options;
 
-/// Runs for minutes unless it is stopped. Its batches are short, so that it stops soon.
+/// Longer than anything takes on a busy machine, and shorter than what would go on by itself.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs for hours unless it is stopped. Its batches are short, so that it stops soon.
 const LONG: &str = "SELECT count(*) FROM generate_series(1, 100) a(x), generate_series(1, 10000000000) b(y) WHERE x * y % 7 = 3";
 
-/// Waits until so many statements run besides this one.
-fn wait_for_running(client: &mut Client, count: usize) -> Duration {
+/// Waits until the rows of a query are these.
+#[track_caller]
+fn wait_for(client: &mut Client, sql: &str, expected: usize) {
     let start = Instant::now();
-    loop {
-        let running = client.rows("SELECT count(*) FROM tierra_queries WHERE text LIKE 'SELECT count(*) FROM generate%' OR text LIKE 'COPY%'");
-        if running == [[count.to_string()]] {
-            return start.elapsed();
-        }
-        assert!(
-            start.elapsed() < Duration::from_secs(20),
-            "still {running:?}"
-        );
+    while client.rows(sql) != [[expected.to_string()]] {
+        assert!(start.elapsed() < PATIENCE, "{sql} never is {expected}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Waits until so many statements run besides this one.
+#[track_caller]
+fn wait_for_running(client: &mut Client, count: usize) {
+    let running = "SELECT count(*) FROM tierra_queries WHERE text LIKE 'SELECT count(*) FROM generate%' OR text LIKE 'COPY%'";
+    wait_for(client, running, count);
 }
 
 fn cancel(server: &TestServer, process: i32, secret: i32) {
@@ -62,7 +66,7 @@ fn a_statement_is_cancelled_by_who_knows_the_secret() {
             (code_of(&messages).as_deref(), state(&messages)),
             (Some("57014"), 'I')
         );
-        assert!(start.elapsed() < Duration::from_secs(1));
+        assert!(start.elapsed() < PATIENCE);
         assert_eq!(client.rows("SELECT 1"), [["1"]]);
     }
     // A COPY is a statement, too.
@@ -90,7 +94,7 @@ fn a_statement_ends_when_its_time_is_over() {
         field(&messages.iter().find(|m| m.0 == b'E').unwrap().1, b'M')
             .contains("statement timeout")
     );
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < PATIENCE);
     client.rows("BEGIN");
     assert_eq!(state(&client.query(LONG)), 'E');
     client.rows("ROLLBACK");
@@ -107,7 +111,7 @@ fn the_query_of_a_client_that_is_gone_ends() {
     client.send(&query(LONG));
     wait_for_running(&mut watcher, 1);
     drop(client);
-    assert!(wait_for_running(&mut watcher, 0) < Duration::from_secs(1));
+    wait_for_running(&mut watcher, 0);
     // One that does not read is not gone. Its query waits, and nobody else does.
     let mut client = server.connect();
     client.send(&query("SELECT value, 'a long text to fill the buffers of the sockets' AS s FROM generate_series(1, 2000000)"));
@@ -115,11 +119,7 @@ fn the_query_of_a_client_that_is_gone_ends() {
         watcher.rows("SELECT 1");
     }
     drop(client);
-    let start = Instant::now();
-    while watcher.rows("SELECT count(*) FROM tierra_sessions") != [["1"]] {
-        assert!(start.elapsed() < Duration::from_secs(2));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(&mut watcher, "SELECT count(*) FROM tierra_sessions", 1);
 }
 
 #[test]
@@ -135,10 +135,7 @@ fn there_is_room_for_so_many_connections() {
     // Cancelling needs no room.
     cancel(&server, second.process, second.secret);
     drop(second);
-    let start = Instant::now();
-    while first.rows("SELECT count(*) FROM tierra_sessions") != [["1"]] {
-        assert!(start.elapsed() < Duration::from_secs(2));
-    }
+    wait_for(&mut first, "SELECT count(*) FROM tierra_sessions", 1);
     assert_eq!(server.connect().rows("SELECT 1"), [["1"]]);
 }
 
@@ -159,8 +156,7 @@ fn stopping_lets_statements_finish() {
     assert_eq!(rows_of(&messages).len(), 1);
     assert_eq!(code_of(&busy.until_closed()).as_deref(), Some("57P01"));
     server.join();
-    let path = server.scratch.path().join("db");
-    let database = tierra_engine::Database::open(&path, &Default::default()).unwrap();
+    let database = server.open_again();
     assert_eq!(
         database.table("t").unwrap().snapshot().rows(),
         0,
@@ -298,5 +294,6 @@ fn stopping_does_not_wait_for_a_sync() {
     server.handle.stop();
     assert_eq!(code_of(&client.until_closed()).as_deref(), Some("57P01"));
     server.join();
-    assert!(start.elapsed() < Duration::from_secs(5));
+    // It would be given up after a minute.
+    assert!(start.elapsed() < Duration::from_secs(50));
 }

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tierra_engine::{Database, DatabaseOptions};
+use tierra_engine::{Database, DatabaseOptions, OpenError};
 use tierra_postgres::{Handle, Options, Server, Tls, Users, verifier};
 use tierra_sql::SessionOptions;
 use tokio::runtime::Builder;
@@ -106,6 +107,20 @@ impl TestServer {
     pub(crate) fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
+        }
+    }
+
+    /// Its database, once it has stopped: threads that are about to end may have it for a moment longer.
+    pub(crate) fn open_again(&self) -> Arc<Database> {
+        let path = self.scratch.path().join("db");
+        let start = Instant::now();
+        loop {
+            match Database::open(&path, &DatabaseOptions::default()) {
+                Err(OpenError::Locked { .. }) if start.elapsed() < Duration::from_secs(60) => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                opened => return opened.unwrap(),
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //! started when the first such statement comes.
 
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -79,6 +79,12 @@ pub(crate) fn execute_deep(
 
 fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    static STARTING: Mutex<()> = Mutex::new(());
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    // Of two first calls at once, one waits for the other's: a second runtime would have to be dropped, which panics in async code.
+    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }

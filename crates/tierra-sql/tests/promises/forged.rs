@@ -37,7 +37,7 @@ const ADDRESS_BYTES: u64 = 16 << 30;
 /// Memory that reading one file may add.
 const GROWTH_BYTES: u64 = 256 << 20;
 /// Time for one file on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Set in the child: which kind of file, and which of the forged ones is read first.
 const KIND: &str = "TIERRA_FORGED_KIND";
 

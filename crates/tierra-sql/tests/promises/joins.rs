@@ -12,7 +12,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use crate::random::{Random, seed};
-use crate::twins::{Twins, rows};
+use crate::twins::{Twins, memory, rows};
 
 /// Joins tried on each pair of tables.
 const JOINS: usize = 60;
@@ -260,6 +260,7 @@ async fn what_is_not_executed_here_is_left_to_datafusion() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_build_side_beyond_the_memory_of_queries_is_an_error() {
+    let _memory = memory().await;
     let twins = twins(100_000).await;
     twins.tierra.execute(ALL).await.unwrap();
     let join = "SELECT count(*) FROM big JOIN small ON big.k = small.k";
@@ -320,6 +321,7 @@ async fn the_build_side_narrows_the_scan_of_the_probe_side() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn build_sides_are_shared_where_that_costs_less_and_begin_when_their_filters_are_known() {
+    let _memory = memory().await;
     let twins = Twins::new();
     // The middle table is too large for DataFusion to share it, and its keys are too sparse for an array.
     let create = "CREATE TABLE middle (k BIGINT, p BIGINT);

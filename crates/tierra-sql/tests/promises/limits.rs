@@ -8,7 +8,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use tierra_sql::{Session, SqlError};
 
-use crate::twins::Twins;
+use crate::twins::{Twins, memory};
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -365,6 +365,7 @@ async fn run(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deep_statements_are_answered_up_to_the_limits_and_refused_beyond() {
+    let _memory = memory().await;
     let twins = session().await;
     let mut faults = Vec::new();
     for production in PRODUCTIONS {
@@ -397,6 +398,7 @@ async fn deep_statements_are_answered_up_to_the_limits_and_refused_beyond() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_lists_and_many_rows_are_no_depth() {
+    let _memory = memory().await;
     let twins = session().await;
     let numbers: Vec<String> = (0..1_000_000).map(|n| n.to_string()).collect();
     let list = format!("SELECT a FROM t WHERE a IN ({})", numbers.join(", "));
@@ -414,6 +416,7 @@ async fn long_lists_and_many_rows_are_no_depth() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_deep_stays_prepared_and_explained() {
+    let _memory = memory().await;
     let twins = session().await;
     let sum = repeated("a", " + ", 900);
     let session = &twins.tierra;

@@ -13,6 +13,14 @@ use datafusion::prelude::SessionContext;
 use tierra_engine::{Database, DatabaseOptions};
 use tierra_sql::load::{LoadOptions, LoadReport, load_file};
 use tierra_sql::{Session, SessionOptions};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Held by tests whose statements take hundreds of MiB before they run, and by those whose queries may take little and are to answer:
+/// the growth of the whole process counts.
+pub(crate) async fn memory() -> MutexGuard<'static, ()> {
+    static MEMORY: Mutex<()> = Mutex::const_new(());
+    MEMORY.lock().await
+}
 
 pub(crate) struct Twins {
     pub(crate) tierra: Session,

@@ -8,6 +8,8 @@ use arrow::util::display::array_value_to_string;
 use tierra_engine::{Database, DatabaseOptions};
 use tierra_sql::{ErrorKind, Outcome, Session, SessionOptions};
 
+use crate::twins::memory;
+
 fn database(dir: &tempfile::TempDir) -> Arc<Database> {
     Database::create(&dir.path().join("db"), &DatabaseOptions::default()).unwrap()
 }
@@ -231,6 +233,7 @@ async fn changes_survive_and_transactions_that_did_not_end_do_not() {
 /// Each round takes a quarter of the memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_savepoint_undoes_takes_no_memory() {
+    let _memory = memory().await;
     let dir = tempfile::tempdir().unwrap();
     let session = session(&database(&dir));
     session

@@ -4,9 +4,52 @@
 
 use std::{
     ffi::OsStr,
+    fs,
     io::Write,
-    process::{Command, Output, Stdio},
+    os::unix::net::UnixStream,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
+
+/// Longer than anything takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Looks again and again until there is something. Fails if the process ends before.
+#[track_caller]
+pub(crate) fn wait_for<T>(
+    child: &mut Child,
+    what: &str,
+    mut found: impl FnMut() -> Option<T>,
+) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        let ended = child.try_wait().expect("it is our child");
+        assert!(ended.is_none(), "no {what}, but {ended:?}");
+        assert!(start.elapsed() < PATIENCE, "no {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A connection to a process that is about to listen.
+#[track_caller]
+pub(crate) fn connect(child: &mut Child, socket: &Path) -> UnixStream {
+    wait_for(child, "socket", || UnixStream::connect(socket).ok())
+}
+
+/// How long a process has been on a processor: when it began to work shows in that, also where the machine is busy.
+pub(crate) fn busy(process: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("it is our child");
+    // Behind the name, which is in parentheses, 11 words and then hundredths of seconds, in the process and in the kernel.
+    let (_, words) = stat.rsplit_once(')').expect("a name in parentheses");
+    let times = words.split_whitespace().skip(11).take(2);
+    let times = times.map(|time| time.parse::<u64>().expect("a number"));
+    Duration::from_millis(10 * times.sum::<u64>())
+}
 
 /// How a run of the binary ended.
 pub(crate) struct Ended {

@@ -484,6 +484,18 @@ mod tests {
         }
     }
 
+    /// Has a member have taken a piece so long before or behind now, so that no pause of the test decides whether it is waited for.
+    fn took(pass: &Pass, at: usize, is_late: bool) {
+        let hour = Duration::from_secs(3600);
+        let now = Instant::now();
+        let then = match is_late {
+            true => now.checked_sub(2 * PATIENCE),
+            false => now.checked_add(hour),
+        };
+        let mut state = pass.lock();
+        state.members[at].as_mut().unwrap().took_at = then.unwrap();
+    }
+
     /// All pieces that a member still takes.
     fn rest(pass: &Pass, at: usize) -> Vec<(usize, bool)> {
         let mut rest = Vec::new();
@@ -569,16 +581,18 @@ mod tests {
         let many = WINDOW_PIECES + 10;
         let slow = join(&pass, &[(1, many * 8)]);
         let fast = join(&pass, &[(1, many * 8)]);
+        took(&pass, slow, false);
         for _ in 0..=AHEAD_PIECES {
             assert!(matches!(pass.take(fast), Next::Piece(_)));
         }
         assert!(matches!(pass.take(fast), Next::OthersFirst));
         // One that takes is waited for.
         assert!(take(&pass, slow).is_some());
+        took(&pass, slow, false);
         assert!(matches!(pass.take(fast), Next::Piece(_)));
         assert!(matches!(pass.take(fast), Next::OthersFirst));
         // One that does not is not, until it has caught up.
-        std::thread::sleep(2 * PATIENCE);
+        took(&pass, slow, true);
         assert!(matches!(pass.take(fast), Next::Piece(_)));
         assert!(take(&pass, slow).is_some());
         while let Next::Piece(_) = pass.take(fast) {}
@@ -610,6 +624,7 @@ mod tests {
         // So that only members wake it here.
         assert!(pass.lock().ahead.wait(slow, Waker::noop()));
         pass.lock().ahead.take(u64::MAX);
+        took(&pass, slow, false);
         while let Next::Piece(Taken { share, .. }) = pass.take(fast) {
             was_read(&share.unwrap());
         }
@@ -617,6 +632,7 @@ mod tests {
         for taken in 0..=AHEAD_PIECES / 2 {
             assert_eq!(count(), 0, "{taken}");
             assert!(take(&pass, slow).is_some());
+            took(&pass, slow, false);
         }
         assert_eq!(count(), 1);
         assert!(pass.poll_others(fast, &mut context).is_ready());
@@ -630,7 +646,8 @@ mod tests {
     #[test]
     fn a_member_that_is_ahead_is_woken_if_nobody_takes() {
         let pass = Arc::new(Pass::default());
-        let (_slow, fast) = (join(&pass, &[(1, 800)]), join(&pass, &[(1, 800)]));
+        let (slow, fast) = (join(&pass, &[(1, 800)]), join(&pass, &[(1, 800)]));
+        took(&pass, slow, false);
         while let Next::Piece(_) = pass.take(fast) {}
         struct Unpark(std::thread::Thread);
         impl Wake for Unpark {
@@ -640,6 +657,9 @@ mod tests {
         }
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
+        assert!(pass.poll_others(fast, &mut context).is_pending());
+        took(&pass, slow, true);
+        std::thread::park();
         while pass.poll_others(fast, &mut context).is_pending() {
             std::thread::park();
         }

@@ -46,9 +46,11 @@ fn append(
     stores: Stores,
     begin: &Barrier,
 ) -> Result<f64, LabError> {
-    let mut writer = pool.allocate(bytes as u64, 1).by("a pool", "allocating")?;
+    let writer = pool.allocate(bytes as u64, 1).by("a pool", "allocating");
     let mut block = [0_u8; BLOCK_BYTES];
+    // The others wait, whatever came of it.
     begin.wait();
+    let mut writer = writer?;
     let start = Instant::now();
     for (number, place) in writer.chunks_exact_mut(BLOCK_BYTES).enumerate() {
         // The values come from registers.
