@@ -69,6 +69,12 @@ pub(crate) const SCHEMAS: [(u32, &str); 3] = [
     (PUBLIC, "public"),
     (INFORMATION_SCHEMA, "information_schema"),
 ];
+/// Settings that nobody changes, and that tools ask for.
+pub(crate) const FACTS: [(&str, &str); 3] = [
+    ("default_table_access_method", METHOD_NAME),
+    ("jit", "off"),
+    ("max_index_keys", "32"),
+];
 /// The least number that PostgreSQL gives to a thing of a user.
 const OID_LEAST: u32 = 16_384;
 

@@ -91,7 +91,13 @@ impl<'a> Join<'a> {
                 }
                 (all, found)
             }
-            Source::Plan(plan) => (self.run.rows(plan, Some(&row))?, None),
+            Source::Plan(plan, up) => {
+                let mut around = Some(&row);
+                for _ in 0..*up {
+                    around = around.and_then(|row| row.outer);
+                }
+                (self.run.rows(plan, around)?, None)
+            }
             Source::Functions(functions, is_numbered) => {
                 let rows = self.run.function_rows(functions, *is_numbered, &row)?;
                 (std::rc::Rc::new(rows), None)

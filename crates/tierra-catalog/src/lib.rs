@@ -210,6 +210,15 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Bytes that the rows take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let cells = self.rows.iter().flatten().flatten();
+        let texts = cells.map(|cell| cell.text.len() + cell.binary.len()).sum::<usize>();
+        let count = self.rows.iter().map(Vec::len).sum::<usize>();
+        texts + count * size_of::<Option<Cell>>()
+    }
+
     /// The rows as texts.
     #[must_use]
     pub fn texts(self) -> Vec<Vec<Option<String>>> {

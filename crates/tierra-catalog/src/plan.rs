@@ -96,7 +96,8 @@ pub(crate) struct Item {
 #[derive(Debug)]
 pub(crate) enum Source {
     Table(&'static Declared),
-    Plan(Arc<Plan>),
+    /// A query, which was bound so many queries around this one: it names columns of those around that.
+    Plan(Arc<Plan>, usize),
     /// Functions side by side, and whether the rows are numbered.
     Functions(Vec<(RowsFunction, Vec<Expr>)>, bool),
 }

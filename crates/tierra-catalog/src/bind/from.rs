@@ -161,7 +161,7 @@ impl Binder {
                 self.settle(&mut plan)?;
                 let needs = std::mem::replace(&mut self.scope().touched, touched);
                 let columns = plan.columns.clone();
-                self.item(Source::Plan(Arc::new(plan)), None, None, columns, needs, alias.as_ref())
+                self.item(Source::Plan(Arc::new(plan), 0), None, None, columns, needs, alias.as_ref())
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => self.joined(table_with_joins, before),
             _ => unsupported(),
@@ -177,12 +177,12 @@ impl Binder {
         if schema.is_none()
             && let Some(found) = self.named.iter().rev().find(|named| named.name == *name)
         {
-            let (plan, columns) = (Arc::clone(&found.plan), found.columns.clone());
-            if found.is_working {
-                let base = self.base;
-                self.scopes[base..].iter_mut().for_each(|scope| scope.is_correlated = true);
+            let (plan, columns, home) = (Arc::clone(&found.plan), found.columns.clone(), found.home);
+            if plan.is_correlated {
+                self.scopes[home..].iter_mut().for_each(|scope| scope.is_correlated = true);
             }
-            return self.item(Source::Plan(plan), None, Some(name), columns, 0, alias);
+            let source = Source::Plan(plan, self.scopes.len() - home);
+            return self.item(source, None, Some(name), columns, 0, alias);
         }
         let missing = || Error::new("42P01", format!("relation \"{}\" does not exist in the system catalog", path.join(".")));
         let table = Declared::named(schema, name).ok_or_else(missing)?;

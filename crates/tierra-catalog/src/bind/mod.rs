@@ -86,7 +86,8 @@ struct Named {
     name: String,
     columns: Vec<Column>,
     plan: Arc<Plan>,
-    is_working: bool,
+    /// How many queries are around it.
+    home: usize,
 }
 
 /// Makes plans.
@@ -94,8 +95,8 @@ pub(crate) struct Binder {
     /// The types of the parameters, as far as they are known.
     pub(crate) parameters: Vec<Option<Type>>,
     scopes: Vec<Scope>,
-    /// The scopes before this one are not seen.
-    base: usize,
+    /// The outermost query whose columns were named since it was last looked at.
+    outermost: usize,
     named: Vec<Named>,
     recursions: usize,
     depth: usize,
@@ -108,7 +109,7 @@ impl Binder {
         Self {
             parameters,
             scopes: Vec::new(),
-            base: 0,
+            outermost: usize::MAX,
             named: Vec::new(),
             recursions: 0,
             depth: 0,
@@ -123,7 +124,7 @@ impl Binder {
     /// What a name means: a column of this query, or else of the nearest one around it that has it.
     fn column(&mut self, path: &[String]) -> Result<Typed> {
         let innermost = self.scopes.len();
-        for place in (self.base..innermost).rev() {
+        for place in (0..innermost).rev() {
             let up = innermost - 1 - place;
             let scope = &self.scopes[place];
             if scope.is_hidden {
@@ -141,6 +142,7 @@ impl Binder {
             }
             if up > 0 {
                 self.outer_names += 1;
+                self.outermost = self.outermost.min(place);
                 self.scopes[place + 1..].iter_mut().for_each(|scope| scope.is_correlated = true);
             }
             return Ok(found);
@@ -154,7 +156,7 @@ impl Binder {
     }
 
     fn has_item(&self, name: &str) -> bool {
-        self.scopes[self.base..].iter().any(|scope| scope.names.iter().any(|item| item.name == name))
+        self.scopes.iter().any(|scope| scope.names.iter().any(|item| item.name == name))
     }
 }
 

@@ -99,22 +99,19 @@ impl Binder {
                 return Err(Error::unsupported("FROM behind a query of WITH"));
             }
             let name = folded(&cte.alias.name);
-            // A query of WITH does not see columns of what is around it.
-            let base = std::mem::replace(&mut self.base, self.scopes.len());
-            let bound = match &*cte.query.body {
+            let home = self.scopes.len();
+            let mut plan = match &*cte.query.body {
                 SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right }
                     if with.recursive && cte.query.with.is_none() && cte.query.order_by.is_none() && cte.query.limit_clause.is_none() =>
                 {
-                    self.recursive(&name, left, right, *set_quantifier == SetQuantifier::All, &cte.alias.columns)
+                    self.recursive(&name, left, right, *set_quantifier == SetQuantifier::All, &cte.alias.columns)?
                 }
-                _ => self.query(&cte.query),
+                _ => self.query(&cte.query)?,
             };
-            self.base = base;
-            let mut plan = bound?;
             self.settle(&mut plan)?;
             rename(&mut plan.columns, &cte.alias.columns)?;
             let columns = plan.columns.clone();
-            self.named.push(Named { name, columns, plan: Arc::new(plan), is_working: false });
+            self.named.push(Named { name, columns, plan: Arc::new(plan), home });
         }
         Ok(())
     }
@@ -127,6 +124,8 @@ impl Binder {
         all: bool,
         names: &[sqlparser::ast::TableAliasColumnDef],
     ) -> Result<Plan> {
+        let home = self.scopes.len();
+        let outermost = std::mem::replace(&mut self.outermost, usize::MAX);
         let mut first = self.body(first)?;
         self.settle(&mut first)?;
         let mut columns = first.columns.clone();
@@ -138,7 +137,7 @@ impl Binder {
             name: name.to_owned(),
             columns: columns.clone(),
             plan: Arc::new(working),
-            is_working: true,
+            home,
         });
         let step = self.body(step);
         self.named.pop();
@@ -149,8 +148,10 @@ impl Binder {
         for (place, column) in columns.iter().enumerate() {
             self.coerce_column(&mut step, place, column.ty)?;
         }
+        let is_correlated = self.outermost < home;
+        self.outermost = self.outermost.min(outermost);
         let body = Body::Recursive { number, all, first: Arc::new(first), step: Arc::new(step) };
-        Ok(plan_of(columns, body, false))
+        Ok(plan_of(columns, body, is_correlated))
     }
 
     fn body(&mut self, body: &SetExpr) -> Result<Plan> {

@@ -1,7 +1,7 @@
 //! Functions that tell of the server, the session and the things in the catalog.
 
 use super::{Function, OUTPUT, function};
-use crate::contents::{INDEX_METHOD, METHOD_NAME, Objects, OWNER, Relation};
+use crate::contents::{FACTS, INDEX_METHOD, METHOD_NAME, Objects, OWNER, Relation};
 use crate::error::{Error, Result};
 use crate::names::{FUNCTIONS as TYPE_FUNCTIONS, TypeFunction, format_type, parts, quoted, searched};
 use crate::run::Run;
@@ -46,6 +46,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     function("current_setting", &[T], T, |run, a| setting(run, a[0].as_text(), false)),
     function("current_setting", &[T, B], T, |run, a| setting(run, a[0].as_text(), a[1].is_true())),
+    // What it is already. A query changes nothing.
+    function("set_config", &[T, T, B], T, |run, a| {
+        let now = setting(run, a[0].as_text(), false)?;
+        match now == a[1] {
+            true => Ok(now),
+            false => Err(Error::unsupported(format_args!("set_config of \"{}\", instead of SET,", a[0].as_text()))),
+        }
+    }),
     function("format_type", &[O, I], T, |_, a| {
         let modifier = (!a[1].is_null()).then(|| a[1].as_int());
         Ok(if a[0].is_null() { Value::Null } else { format_type(a[0].as_int(), modifier).into() })
@@ -68,6 +76,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("pg_opclass_is_visible", &[O], B, |_, _| Ok(true.into())),
     function("pg_statistics_obj_is_visible", &[O], B, |_, _| Ok(Value::Null)),
     function("pg_operator_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_opfamily_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_conversion_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_ts_config_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_ts_dict_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_ts_parser_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_ts_template_is_visible", &[O], B, |_, _| Ok(Value::Null)),
     function("obj_description", &[O], T, |_, _| Ok(Value::Null)),
     function("obj_description", &[O, N], T, |_, _| Ok(Value::Null)),
     function("col_description", &[O, I], T, |_, _| Ok(Value::Null)),
@@ -118,6 +132,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("pg_total_relation_size", &[Type::REGCLASS], I8, |_, _| Ok(Value::Null)),
     function("pg_database_size", &[ANY], I8, |_, _| Ok(Value::Null)),
     function("pg_tablespace_size", &[ANY], I8, |_, _| Ok(Value::Null)),
+    function("pg_stat_get_numscans", &[O], I8, |_, _| Ok(Value::Null)),
+    function("parse_ident", &[T], Type::TEXT_ARRAY, |_, a| {
+        Ok(Value::array(parts(a[0].as_text())?.into_iter().map(Value::from).collect()))
+    }),
     function("pg_tablespace_location", &[O], T, |_, _| Ok("".into())),
     function("pg_size_pretty", &[I8], T, |_, a| Ok(pretty_size(a[0].as_int()).into())),
     function("pg_relation_filenode", &[Type::REGCLASS], O, |_, _| Ok(Value::Null)),
@@ -183,9 +201,10 @@ fn user(run: &Run<'_>) -> Value {
 
 fn setting(run: &Run<'_>, name: &str, may_be_missing: bool) -> Result<Value> {
     let wanted = name.to_lowercase();
-    let found = run.objects.contents.settings.iter().find(|(name, _)| *name == wanted);
+    let settings = run.objects.contents.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let found = settings.chain(FACTS.iter().copied()).find(|(name, _)| *name == wanted);
     match found {
-        Some((_, value)) => Ok(value.as_str().into()),
+        Some((_, value)) => Ok(value.into()),
         None if may_be_missing => Ok(Value::Null),
         None => Err(Error::new("42704", format!("unrecognized configuration parameter \"{name}\""))),
     }

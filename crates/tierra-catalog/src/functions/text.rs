@@ -83,6 +83,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .called_on_null()
     .variadic(),
     function("format", &[T, OUTPUT], T, |_, a| format(a)).called_on_null().variadic(),
+    function("json_build_object", &[Type::ANY], Type(114), |_, a| json(a)).called_on_null().variadic(),
     function("repeat", &[T, I], T, |_, a| {
         let times = usize::try_from(a[1].as_int()).unwrap_or(0);
         check(times.saturating_mul(a[0].as_text().len()))?;
@@ -212,6 +213,38 @@ fn replaced(run: &Run<'_>, arguments: &[Value], flags: &str) -> Result<Value> {
     let text = arguments[0].as_text();
     check(text.len().saturating_mul(with.len() + 1))?;
     Ok(regex.replacen(text, times, with.as_str()).as_ref().into())
+}
+
+/// Names and values as a JSON object.
+fn json(arguments: &[Value]) -> Result<Value> {
+    let quoted = |text: &str| {
+        let letters = text.chars().map(|letter| match letter {
+            '"' | '\\' => format!("\\{letter}"),
+            '\n' => "\\n".to_owned(),
+            letter if letter < ' ' => format!("\\u{:04x}", u32::from(letter)),
+            letter => letter.to_string(),
+        });
+        format!("\"{}\"", letters.collect::<String>())
+    };
+    if arguments.len() % 2 == 1 {
+        return Err(Error::new("22023", "argument list must have even number of elements"));
+    }
+    let pairs = arguments.chunks(2).map(|pair| {
+        let name = match &pair[0] {
+            Value::Text(name) => quoted(name),
+            _ => return Err(Error::unsupported("a name in JSON that is not a text")),
+        };
+        Ok(match &pair[1] {
+            Value::Null => format!("{name} : null"),
+            Value::Bool(truth) => format!("{name} : {truth}"),
+            Value::Int(int) => format!("{name} : {int}"),
+            Value::Float(float) => format!("{name} : {float}"),
+            Value::Text(text) => format!("{name} : {}", quoted(text)),
+            Value::Array(_) | Value::Record(_) => return Err(Error::unsupported("an array in JSON")),
+        })
+    });
+    let pairs = pairs.collect::<Result<Vec<_>>>()?;
+    Ok(format!("{{{}}}", pairs.join(", ")).into())
 }
 
 /// `%s`, `%I` and `%L` in a text stand for the arguments behind it.

@@ -1,7 +1,7 @@
 //! The database, its schemas, users, settings and sessions.
 
 use super::Rows;
-use crate::contents::{DATABASE, INDEX_METHOD, METHOD_NAME, OWNER, Objects, SCHEMAS, TABLE_METHOD};
+use crate::contents::{DATABASE, FACTS, INDEX_METHOD, METHOD_NAME, OWNER, Objects, SCHEMAS, TABLE_METHOD};
 use crate::functions::ENCODING;
 use crate::value::Value;
 
@@ -82,10 +82,12 @@ pub(super) fn pg_user(objects: &Objects<'_>, rows: &mut Rows<'_>) {
 }
 
 pub(super) fn pg_settings(objects: &Objects<'_>, rows: &mut Rows<'_>) {
-    for (name, value) in &objects.contents.settings {
+    let settings = objects.contents.settings.iter();
+    let settings = settings.map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in settings.chain(FACTS) {
         rows.add(&[
-            ("name", name.as_str().into()),
-            ("setting", value.as_str().into()),
+            ("name", name.into()),
+            ("setting", value.into()),
             ("category", "Tierra".into()),
             ("context", "user".into()),
             ("vartype", "string".into()),

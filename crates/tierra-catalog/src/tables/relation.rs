@@ -51,9 +51,18 @@ pub(super) fn pg_attribute(objects: &Objects<'_>, rows: &mut Rows<'_>) {
                 ("attstorage", ty.storage.into()),
                 ("attnotnull", (!column.is_nullable && !relation.is_index()).into()),
                 ("attislocal", true.into()),
-                ("attcollation", ty.collation.into()),
+                ("attcollation", collation(relation, ty.collation).into()),
             ]);
         }
+    }
+}
+
+/// Texts of the catalog are in the order of their bytes, whatever the order of others.
+fn collation(relation: &Relation, collation: u32) -> u32 {
+    match (relation.schema, collation) {
+        (PUBLIC, collation) => collation,
+        (_, 100) => 950,
+        (_, collation) => collation,
     }
 }
 

@@ -34,7 +34,7 @@ pub fn contents() -> Contents {
         user: "alice".into(),
         process: 7,
         version: "PostgreSQL 16.6 (Tierra)".into(),
-        settings: vec![("server_version_num".into(), "150000".into()), ("search_path".into(), "\"$user\", public".into())],
+        settings: vec![("server_version_num".into(), "150000".into()), ("default_transaction_isolation".into(), "read committed".into()), ("search_path".into(), "\"$user\", public".into())],
         tables: vec![
             table("everything", &all, &[0]),
             table("Mixed Case", &pair, &[2, 0]),
