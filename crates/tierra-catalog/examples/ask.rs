@@ -10,7 +10,11 @@ mod tables;
 fn main() -> std::io::Result<()> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
-    for query in text.split("\n;\n").map(str::trim).filter(|query| !query.is_empty()) {
+    for query in text
+        .split("\n;\n")
+        .map(str::trim)
+        .filter(|query| !query.is_empty())
+    {
         println!("{}\n;", tables::answer(query));
     }
     Ok(())

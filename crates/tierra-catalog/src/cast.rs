@@ -25,9 +25,18 @@ impl Cast {
             || from.is_text() && can_read(to)
             || to.is_text()
             || from.class() == b'N' && to.class() == b'N'
-            || matches!((from, to), (Type::BOOL, Type::INT4) | (Type::INT4, Type::BOOL))
+            || matches!(
+                (from, to),
+                (Type::BOOL, Type::INT4) | (Type::INT4, Type::BOOL)
+            )
             || match (from.element(), to.element()) {
-                (Some(from), Some(to)) => Self { from, to, letters: None }.check().is_ok(),
+                (Some(from), Some(to)) => Self {
+                    from,
+                    to,
+                    letters: None,
+                }
+                .check()
+                .is_ok(),
                 _ => false,
             };
         match is_there {
@@ -48,7 +57,10 @@ impl Cast {
             let inner = Self { from, to, letters };
             let items = array.items.iter().map(|item| inner.apply(item, objects));
             let items = items.collect::<Result<_>>()?;
-            return Ok(Value::Array(Arc::new(Items { first: array.first, items })));
+            return Ok(Value::Array(Arc::new(Items {
+                first: array.first,
+                items,
+            })));
         }
         if to.is_text() {
             let text = match (value, from) {
@@ -65,7 +77,8 @@ impl Cast {
             (Value::Bool(truth), Type::INT4) => Ok(Value::Int((*truth).into())),
             (Value::Int(int), Type::BOOL) => Ok(Value::Bool(*int != 0)),
             (Value::Int(_) | Value::Float(_), _) if to.is_whole() => in_range(value, from, to),
-            (Value::Int(int), Type::FLOAT4 | Type::FLOAT8) => {
+            (Value::Int(int), Type::FLOAT4 | Type::FLOAT8) =>
+            {
                 #[expect(clippy::cast_precision_loss, reason = "as in PostgreSQL")]
                 Ok(Value::Float(*int as f64))
             }
@@ -129,7 +142,10 @@ fn shortened(text: &Arc<str>, ty: Type, letters: Option<usize>) -> Arc<str> {
 /// Reads a value.
 pub(crate) fn input(text: &str, ty: Type, objects: &Objects<'_>) -> Result<Value> {
     let invalid = || {
-        let message = format!("invalid input syntax for type {}: \"{text}\"", ty.sql_name());
+        let message = format!(
+            "invalid input syntax for type {}: \"{text}\"",
+            ty.sql_name()
+        );
         Error::new("22P02", message)
     };
     if ty.is_text() {
@@ -141,11 +157,14 @@ pub(crate) fn input(text: &str, ty: Type, objects: &Objects<'_>) -> Result<Value
     }
     if ty == Type::INT2VECTOR || ty == Type::OIDVECTOR {
         let element = ty.element().unwrap_or(Type::INT2);
-        let items = text.split_whitespace().map(|item| input(item, element, objects));
+        let items = text
+            .split_whitespace()
+            .map(|item| input(item, element, objects));
         return Ok(Value::vector(items.collect::<Result<_>>()?));
     }
     if let Some(element) = ty.element() {
-        let items = items_of(text).ok_or_else(|| Error::new("22P02", format!("malformed array literal: \"{text}\"")))?;
+        let items = items_of(text)
+            .ok_or_else(|| Error::new("22P02", format!("malformed array literal: \"{text}\"")))?;
         let items = items.into_iter().map(|item| match item {
             Some(item) => input(&item, element, objects),
             None => Ok(Value::Null),
@@ -157,14 +176,26 @@ pub(crate) fn input(text: &str, ty: Type, objects: &Objects<'_>) -> Result<Value
         let folded = bare.to_lowercase();
         let begins = |word: &str, least: usize| folded.len() >= least && word.starts_with(&folded);
         return match () {
-            () if begins("true", 1) || begins("yes", 1) || folded == "on" || folded == "1" => Ok(true.into()),
-            () if begins("false", 1) || begins("no", 1) || begins("off", 2) || folded == "0" => Ok(false.into()),
+            () if begins("true", 1) || begins("yes", 1) || folded == "on" || folded == "1" => {
+                Ok(true.into())
+            }
+            () if begins("false", 1) || begins("no", 1) || begins("off", 2) || folded == "0" => {
+                Ok(false.into())
+            }
             () => Err(invalid()),
         };
     }
     if ty.is_whole() {
         let int: i128 = bare.parse().map_err(|_| invalid())?;
-        let beyond = || Error::new("22003", format!("value \"{text}\" is out of range for type {}", ty.sql_name()));
+        let beyond = || {
+            Error::new(
+                "22003",
+                format!(
+                    "value \"{text}\" is out of range for type {}",
+                    ty.sql_name()
+                ),
+            )
+        };
         let int = i64::try_from(int).map_err(|_| beyond())?;
         return in_range(&Value::Int(int), Type::INT4, ty).map_err(|_| beyond());
     }
@@ -174,7 +205,10 @@ pub(crate) fn input(text: &str, ty: Type, objects: &Objects<'_>) -> Result<Value
         }
         return bare.parse().map(Value::Float).map_err(|_| invalid());
     }
-    Err(Error::unsupported(format_args!("a value of type {}", ty.sql_name())))
+    Err(Error::unsupported(format_args!(
+        "a value of type {}",
+        ty.sql_name()
+    )))
 }
 
 /// The items of an array as it is written.
@@ -236,7 +270,10 @@ pub(crate) fn output(value: &Value, ty: Type, objects: &Objects<'_>) -> String {
         Value::Float(float) => float_text(*float, ty),
         Value::Text(text) => text.to_string(),
         Value::Array(array) if ty == Type::INT2VECTOR || ty == Type::OIDVECTOR => {
-            let items = array.items.iter().map(|item| output(item, Type::INT8, objects));
+            let items = array
+                .items
+                .iter()
+                .map(|item| output(item, Type::INT8, objects));
             items.collect::<Vec<_>>().join(" ")
         }
         Value::Array(array) => {
@@ -248,12 +285,16 @@ pub(crate) fn output(value: &Value, ty: Type, objects: &Objects<'_>) -> String {
             let items = items.collect::<Vec<_>>().join(",");
             let last = array.first + array.items.len() as i64 - 1;
             match array.first {
-                first if first != 1 && !array.items.is_empty() => format!("[{first}:{last}]={{{items}}}"),
+                first if first != 1 && !array.items.is_empty() => {
+                    format!("[{first}:{last}]={{{items}}}")
+                }
                 _ => format!("{{{items}}}"),
             }
         }
         Value::Record(fields) => {
-            let fields = fields.iter().map(|field| output(field, Type::TEXT, objects));
+            let fields = fields
+                .iter()
+                .map(|field| output(field, Type::TEXT, objects));
             format!("({})", fields.collect::<Vec<_>>().join(","))
         }
     }
@@ -297,13 +338,20 @@ pub(crate) fn binary(value: &Value, ty: Type, objects: &Objects<'_>) -> Vec<u8> 
     let len = ty.len();
     match value {
         Value::Bool(truth) => vec![u8::from(*truth)],
-        #[expect(clippy::cast_possible_truncation, reason = "a cast has checked the range")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a cast has checked the range"
+        )]
         Value::Int(int) if ty.is_whole() => match len {
             2 => (*int as i16).to_be_bytes().to_vec(),
             4 => (*int as u32).to_be_bytes().to_vec(),
             _ => int.to_be_bytes().to_vec(),
         },
-        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "as the type has it")]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "as the type has it"
+        )]
         Value::Int(_) | Value::Float(_) if ty == Type::FLOAT4 || ty == Type::FLOAT8 => {
             let float = match value {
                 Value::Float(float) => *float,
@@ -356,9 +404,15 @@ fn numeric(text: &str) -> Vec<u8> {
     padded.push_str(fraction);
     let tail = (4 - padded.len() % 4) % 4;
     let _ = write!(padded, "{}", "0".repeat(tail));
-    let groups: Vec<u16> = padded.as_bytes().chunks(4).map(|group| {
-        group.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit.wrapping_sub(b'0')))
-    }).collect();
+    let groups: Vec<u16> = padded
+        .as_bytes()
+        .chunks(4)
+        .map(|group| {
+            group.iter().fold(0, |sum, digit| {
+                sum * 10 + u16::from(digit.wrapping_sub(b'0'))
+            })
+        })
+        .collect();
     let leading = groups.iter().take_while(|group| **group == 0).count();
     let groups = &groups[leading..];
     let mut bytes = Vec::new();
@@ -376,7 +430,10 @@ mod tests {
     use crate::contents::Contents;
 
     fn cast(text: &str, to: Type) -> std::result::Result<String, &'static str> {
-        let contents = Contents { user: "alice".into(), ..Contents::default() };
+        let contents = Contents {
+            user: "alice".into(),
+            ..Contents::default()
+        };
         let objects = Objects::of(&contents);
         let value = input(text, to, &objects).map_err(|error| error.code)?;
         Ok(output(&value, to, &objects))
@@ -392,25 +449,40 @@ mod tests {
             ("yes", Type::BOOL, Ok("t")),
             ("maybe", Type::BOOL, Err("22P02")),
             ("pg_class", Type::REGCLASS, Ok("pg_class")),
-            ("information_schema.tables", Type::REGCLASS, Ok("information_schema.tables")),
+            (
+                "information_schema.tables",
+                Type::REGCLASS,
+                Ok("information_schema.tables"),
+            ),
             ("nosuch", Type::REGCLASS, Err("42P01")),
             ("INT4", Type::REGTYPE, Ok("integer")),
             ("text[]", Type::REGTYPE, Ok("text[]")),
             ("alice", Type::REGROLE, Ok("alice")),
-            ("{a,\"b c\",NULL,\"\"}", Type::TEXT_ARRAY, Ok("{a,\"b c\",NULL,\"\"}")),
+            (
+                "{a,\"b c\",NULL,\"\"}",
+                Type::TEXT_ARRAY,
+                Ok("{a,\"b c\",NULL,\"\"}"),
+            ),
             ("{a", Type::TEXT_ARRAY, Err("22P02")),
             ("1 2", Type::INT2VECTOR, Ok("1 2")),
             ("1.5", Type::FLOAT8, Ok("1.5")),
             ("1e20", Type::FLOAT8, Ok("1e+20")),
             ("2024-01-01", Type::DATE, Err("0A000")),
         ] {
-            assert_eq!(cast(text, ty).as_deref().map_err(|code| *code), expected, "{text}");
+            assert_eq!(
+                cast(text, ty).as_deref().map_err(|code| *code),
+                expected,
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn numerics_are_groups_of_digits() {
-        assert_eq!(numeric("12345.678"), [0, 3, 0, 1, 0, 0, 0, 3, 0, 1, 9, 41, 26, 124]);
+        assert_eq!(
+            numeric("12345.678"),
+            [0, 3, 0, 1, 0, 0, 0, 3, 0, 1, 9, 41, 26, 124]
+        );
         assert_eq!(numeric("0"), [0; 8]);
     }
 }

@@ -110,7 +110,11 @@ fn declared(line: &'static str) -> Declared {
             Some(ty) => (ty, false),
             None => (ty, true),
         };
-        DeclaredColumn { name, ty: declared_type(ty), is_nullable }
+        DeclaredColumn {
+            name,
+            ty: declared_type(ty),
+            is_nullable,
+        }
     });
     Declared {
         schema,
@@ -141,7 +145,9 @@ impl Declared {
     /// The table of that name in this schema, or in those that are searched.
     pub(crate) fn named(schema: Option<&str>, name: &str) -> Option<&'static Self> {
         let schema = schema.unwrap_or("pg_catalog");
-        DECLARED.iter().find(|table| table.schema == schema && table.name == name)
+        DECLARED
+            .iter()
+            .find(|table| table.schema == schema && table.name == name)
     }
 }
 
@@ -216,7 +222,10 @@ impl<'a> Objects<'a> {
             names: tables.iter().map(|table| table.name.clone()).collect(),
         };
         // Tables first: the number of one does not depend on another's key.
-        let oids: Vec<u32> = tables.iter().map(|table| taken.oid_of(&table.name)).collect();
+        let oids: Vec<u32> = tables
+            .iter()
+            .map(|table| taken.oid_of(&table.name))
+            .collect();
         for (table, oid) in tables.iter().zip(oids) {
             let mut relation = Relation {
                 oid,
@@ -235,7 +244,11 @@ impl<'a> Objects<'a> {
                     oid: taken.oid_of(&name),
                     constraint: taken.oid_of(&format!("{name} constraint")),
                     kind: "i",
-                    columns: table.primary_key.iter().map(|place| table.columns[*place].clone()).collect(),
+                    columns: table
+                        .primary_key
+                        .iter()
+                        .map(|place| table.columns[*place].clone())
+                        .collect(),
                     rows: Some(table.rows),
                     key: table.primary_key.clone(),
                     other: Some(oid),
@@ -247,11 +260,16 @@ impl<'a> Objects<'a> {
             }
             relations.push(relation);
         }
-        Self { contents, relations }
+        Self {
+            contents,
+            relations,
+        }
     }
 
     pub(crate) fn relation(&self, oid: i64) -> Option<&Relation> {
-        self.relations.iter().find(|relation| i64::from(relation.oid) == oid)
+        self.relations
+            .iter()
+            .find(|relation| i64::from(relation.oid) == oid)
     }
 
     /// The relation of that name; without a schema, where the search path finds it.
@@ -268,7 +286,8 @@ impl<'a> Objects<'a> {
 
     /// Whether the search path finds it by its name.
     pub(crate) fn is_visible(&self, relation: &Relation) -> bool {
-        self.relation_named(None, &relation.name).is_some_and(|found| found.oid == relation.oid)
+        self.relation_named(None, &relation.name)
+            .is_some_and(|found| found.oid == relation.oid)
     }
 
     /// The indexes of tables that have a key, each with its table.
@@ -309,7 +328,12 @@ mod tests {
 
     #[test]
     fn numbers_and_names_are_unique() {
-        let column = Column { name: "n".into(), ty: Type::INT8, modifier: -1, is_nullable: false };
+        let column = Column {
+            name: "n".into(),
+            ty: Type::INT8,
+            modifier: -1,
+            is_nullable: false,
+        };
         let table = |name: &str| Table {
             name: name.into(),
             columns: vec![column.clone()],
@@ -321,13 +345,24 @@ mod tests {
             ..Contents::default()
         };
         let objects = Objects::of(&contents);
-        let oids: HashSet<u32> = objects.relations.iter().map(|relation| relation.oid).collect();
+        let oids: HashSet<u32> = objects
+            .relations
+            .iter()
+            .map(|relation| relation.oid)
+            .collect();
         assert_eq!(oids.len(), objects.relations.len());
         let names = |kind: &str| -> Vec<&str> {
-            let all = objects.relations.iter().filter(|relation| relation.kind == kind);
+            let all = objects
+                .relations
+                .iter()
+                .filter(|relation| relation.kind == kind);
             all.map(|relation| relation.name.as_str()).collect()
         };
         assert_eq!(names("i"), ["t_pkey1", "t_pkey_pkey", "u_pkey"]);
-        assert!(DECLARED.iter().all(|table| table.columns.iter().all(|column| column.ty.row().is_some())));
+        assert!(
+            DECLARED
+                .iter()
+                .all(|table| table.columns.iter().all(|column| column.ty.row().is_some()))
+        );
     }
 }

@@ -27,7 +27,10 @@ impl Error {
     }
 
     pub(crate) fn no_function(what: impl std::fmt::Display) -> Self {
-        Self::new("42883", format!("function {what} does not exist in the system catalog"))
+        Self::new(
+            "42883",
+            format!("function {what} does not exist in the system catalog"),
+        )
     }
 
     pub(crate) fn mismatch(message: impl Into<String>) -> Self {
@@ -35,6 +38,9 @@ impl Error {
     }
 
     pub(crate) fn too_much() -> Self {
-        Self::new("54000", "the query of the system catalog takes too many steps")
+        Self::new(
+            "54000",
+            "the query of the system catalog takes too many steps",
+        )
     }
 }

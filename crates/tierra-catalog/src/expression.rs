@@ -31,7 +31,11 @@ pub(crate) enum Expr {
     Constant(Value),
     Parameter(usize),
     /// A column of an item of FROM, of the query that is so many levels `up`.
-    Column { up: usize, item: usize, column: usize },
+    Column {
+        up: usize,
+        item: usize,
+        column: usize,
+    },
     Field(Box<Expr>, usize),
     Call(&'static Function, Vec<Expr>),
     Cast(Cast, Box<Expr>),
@@ -41,7 +45,12 @@ pub(crate) enum Expr {
     Arithmetic(char, Type, Box<Expr>, Box<Expr>),
     Test(Test, Box<Expr>, Box<Expr>),
     /// Whether the test holds for any, or for all, of many.
-    Many { test: Test, all: bool, left: Box<Expr>, right: Many },
+    Many {
+        test: Test,
+        all: bool,
+        left: Box<Expr>,
+        right: Many,
+    },
     And(Vec<Expr>),
     Or(Vec<Expr>),
     Not(Box<Expr>),
@@ -79,8 +88,15 @@ pub(crate) enum Test {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
-    Like { ignores_case: bool, is_not: bool, escape: Option<char> },
-    Regex { ignores_case: bool, is_not: bool },
+    Like {
+        ignores_case: bool,
+        is_not: bool,
+        escape: Option<char>,
+    },
+    Regex {
+        ignores_case: bool,
+        is_not: bool,
+    },
     Contains,
     IsContained,
     Overlaps,
@@ -91,11 +107,17 @@ impl Test {
         if left.is_null() || right.is_null() {
             return Ok(Value::Null);
         }
-        if let (Self::Equal | Self::Unequal, Value::Record(left), Value::Record(right)) = (self, left, right) {
+        if let (Self::Equal | Self::Unequal, Value::Record(left), Value::Record(right)) =
+            (self, left, right)
+        {
             let fields = left.iter().zip(right.iter());
             let equal = fields.map(|(left, right)| Self::Equal.value(left, right, run));
             let equal = all(equal)?;
-            return Ok(if self == Self::Equal { equal } else { negated(&equal) });
+            return Ok(if self == Self::Equal {
+                equal
+            } else {
+                negated(&equal)
+            });
         }
         let order = || left.order(right);
         let truth = match self {
@@ -105,19 +127,41 @@ impl Test {
             Self::LessOrEqual => order().is_le(),
             Self::Greater => order().is_gt(),
             Self::GreaterOrEqual => order().is_ge(),
-            Self::Like { ignores_case, is_not, escape } => {
+            Self::Like {
+                ignores_case,
+                is_not,
+                escape,
+            } => {
                 let is_it = match ignores_case {
-                    true => is_like(&left.as_text().to_lowercase(), &right.as_text().to_lowercase(), escape)?,
+                    true => is_like(
+                        &left.as_text().to_lowercase(),
+                        &right.as_text().to_lowercase(),
+                        escape,
+                    )?,
                     false => is_like(left.as_text(), right.as_text(), escape)?,
                 };
                 is_it != is_not
             }
-            Self::Regex { ignores_case, is_not } => {
-                run.regex(right.as_text(), ignores_case)?.is_match(left.as_text()) != is_not
+            Self::Regex {
+                ignores_case,
+                is_not,
+            } => {
+                run.regex(right.as_text(), ignores_case)?
+                    .is_match(left.as_text())
+                    != is_not
             }
-            Self::Contains => right.items().iter().all(|item| !item.is_null() && left.items().contains(item)),
-            Self::IsContained => left.items().iter().all(|item| !item.is_null() && right.items().contains(item)),
-            Self::Overlaps => left.items().iter().any(|item| !item.is_null() && right.items().contains(item)),
+            Self::Contains => right
+                .items()
+                .iter()
+                .all(|item| !item.is_null() && left.items().contains(item)),
+            Self::IsContained => left
+                .items()
+                .iter()
+                .all(|item| !item.is_null() && right.items().contains(item)),
+            Self::Overlaps => left
+                .items()
+                .iter()
+                .any(|item| !item.is_null() && right.items().contains(item)),
         };
         Ok(truth.into())
     }
@@ -157,7 +201,9 @@ impl Expr {
             Self::Column { up, item, column } => {
                 let mut row = row;
                 for _ in 0..*up {
-                    row = row.outer.ok_or_else(|| Error::new("XX000", "a row is missing"))?;
+                    row = row
+                        .outer
+                        .ok_or_else(|| Error::new("XX000", "a row is missing"))?;
                 }
                 row.parts[*item][*column].clone()
             }
@@ -199,18 +245,30 @@ impl Expr {
                 run.step(1 + text.len() as u64 / 64)?;
                 text.into()
             }
-            Self::Arithmetic(operator, ty, left, right) => arithmetic(*operator, *ty, &value(left)?, &value(right)?)?,
+            Self::Arithmetic(operator, ty, left, right) => {
+                arithmetic(*operator, *ty, &value(left)?, &value(right)?)?
+            }
             Self::Test(test, left, right) => test.value(&value(left)?, &value(right)?, run)?,
-            Self::Many { test, all: is_all, left, right } => {
+            Self::Many {
+                test,
+                all: is_all,
+                left,
+                right,
+            } => {
                 let left = value(left)?;
                 let each = |right: Value| test.value(&left, &right, run);
                 match right {
-                    Many::List(list) => quantified(*is_all, list.iter().map(|item| each(value(item)?)))?,
+                    Many::List(list) => {
+                        quantified(*is_all, list.iter().map(|item| each(value(item)?)))?
+                    }
                     Many::Array(array) => match value(array)? {
                         Value::Null => Value::Null,
                         array => {
                             run.step(array.items().len() as u64)?;
-                            quantified(*is_all, array.items().iter().map(|item| each(item.clone())))?
+                            quantified(
+                                *is_all,
+                                array.items().iter().map(|item| each(item.clone())),
+                            )?
                         }
                     },
                     Many::Plan(plan) => {
@@ -233,7 +291,9 @@ impl Expr {
                 value => value.is_null(),
             }
             .into(),
-            Self::Is(truth, inner) => matches!(value(inner)?, Value::Bool(found) if found == *truth).into(),
+            Self::Is(truth, inner) => {
+                matches!(value(inner)?, Value::Bool(found) if found == *truth).into()
+            }
             Self::IsSame(left, right) => (value(left)? == value(right)?).into(),
             Self::Case(branches, otherwise) => {
                 for (condition, result) in branches {
@@ -274,7 +334,10 @@ impl Expr {
             Self::Subscript(array, at) => match (value(array)?, value(at)?) {
                 (Value::Array(array), Value::Int(at)) => {
                     let place = usize::try_from(at.saturating_sub(array.first)).ok();
-                    place.and_then(|place| array.items.get(place)).cloned().unwrap_or(Value::Null)
+                    place
+                        .and_then(|place| array.items.get(place))
+                        .cloned()
+                        .unwrap_or(Value::Null)
                 }
                 _ => Value::Null,
             },
@@ -298,7 +361,8 @@ impl Expr {
                     [] => Value::Null,
                     [one] => one[0].clone(),
                     _ => {
-                        let message = "more than one row returned by a subquery used as an expression";
+                        let message =
+                            "more than one row returned by a subquery used as an expression";
                         return Err(Error::new("21000", message));
                     }
                 }
@@ -361,9 +425,16 @@ fn arithmetic(operator: char, ty: Type, left: &Value, right: &Value) -> Result<V
             Type::INT4 => i32::try_from(result).is_ok(),
             _ => true,
         };
-        return if fits { Ok(Value::Int(result)) } else { Err(beyond()) };
+        return if fits {
+            Ok(Value::Int(result))
+        } else {
+            Err(beyond())
+        };
     }
-    #[expect(clippy::cast_precision_loss, reason = "as PostgreSQL computes floats with integers")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "as PostgreSQL computes floats with integers"
+    )]
     let float = |value: &Value| match value {
         Value::Float(float) => *float,
         other => other.as_int() as f64,
@@ -387,5 +458,8 @@ pub(crate) fn joined(left: &Value, right: &Value) -> Value {
         Value::Array(array) => array.first,
         _ => 1,
     };
-    Value::Array(Arc::new(Items { first, items: items.cloned().collect() }))
+    Value::Array(Arc::new(Items {
+        first,
+        items: items.cloned().collect(),
+    }))
 }

@@ -20,9 +20,14 @@ pub(crate) fn grouped(
     let mut places: HashMap<Vec<Value>, usize> = HashMap::new();
     let mut groups: Vec<Vec<Vec<Part>>> = Vec::new();
     for parts in rows {
-        let row = Row { parts: &parts, outer };
+        let row = Row {
+            parts: &parts,
+            outer,
+        };
         let key = group.keys.iter().map(|key| key.value(&row, run));
-        let place = *places.entry(key.collect::<Result<_>>()?).or_insert(groups.len());
+        let place = *places
+            .entry(key.collect::<Result<_>>()?)
+            .or_insert(groups.len());
         if place == groups.len() {
             groups.push(Vec::new());
         }
@@ -33,14 +38,22 @@ pub(crate) fn grouped(
     }
     let mut found = Vec::with_capacity(groups.len());
     for rows in groups {
-        let values = group.aggregates.iter().map(|aggregate| value(run, aggregate, &rows, outer));
+        let values = group
+            .aggregates
+            .iter()
+            .map(|aggregate| value(run, aggregate, &rows, outer));
         let values: Part = values.collect::<Result<_>>()?;
         let mut parts = rows.into_iter().next().unwrap_or_else(|| {
             let items = select.items.iter();
-            items.map(|item| vec![Value::Null; item.width].into()).collect()
+            items
+                .map(|item| vec![Value::Null; item.width].into())
+                .collect()
         });
         parts.push(values);
-        let row = Row { parts: &parts, outer };
+        let row = Row {
+            parts: &parts,
+            outer,
+        };
         let is_wanted = match &group.having {
             Some(having) => having.value(&row, run)?.is_true(),
             None => true,
@@ -53,7 +66,12 @@ pub(crate) fn grouped(
 }
 
 /// The value of an aggregate of these rows.
-fn value(run: &Run<'_>, aggregate: &Aggregate, rows: &[Vec<Part>], outer: Option<&Row<'_>>) -> Result<Value> {
+fn value(
+    run: &Run<'_>,
+    aggregate: &Aggregate,
+    rows: &[Vec<Part>],
+    outer: Option<&Row<'_>>,
+) -> Result<Value> {
     let mut taken: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
     for parts in rows {
         run.step(1)?;
@@ -63,7 +81,10 @@ fn value(run: &Run<'_>, aggregate: &Aggregate, rows: &[Vec<Part>], outer: Option
         {
             continue;
         }
-        let arguments = aggregate.arguments.iter().map(|argument| argument.value(&row, run));
+        let arguments = aggregate
+            .arguments
+            .iter()
+            .map(|argument| argument.value(&row, run));
         let arguments = arguments.collect::<Result<Vec<_>>>()?;
         let is_kept = match aggregate.kind {
             AggregateKind::CountAll | AggregateKind::ArrayAgg => true,
@@ -82,12 +103,20 @@ fn value(run: &Run<'_>, aggregate: &Aggregate, rows: &[Vec<Part>], outer: Option
         }
     }
     sort(&aggregate.order, &mut taken);
-    let mut first = taken.iter().map(|(arguments, _)| arguments.first().unwrap_or(&Value::Null));
+    let mut first = taken
+        .iter()
+        .map(|(arguments, _)| arguments.first().unwrap_or(&Value::Null));
     let is_empty = taken.is_empty();
     Ok(match aggregate.kind {
         AggregateKind::CountAll | AggregateKind::Count => Value::Int(taken.len() as i64),
-        AggregateKind::Min => first.min_by(|left, right| left.order(right)).cloned().unwrap_or(Value::Null),
-        AggregateKind::Max => first.max_by(|left, right| left.order(right)).cloned().unwrap_or(Value::Null),
+        AggregateKind::Min => first
+            .min_by(|left, right| left.order(right))
+            .cloned()
+            .unwrap_or(Value::Null),
+        AggregateKind::Max => first
+            .max_by(|left, right| left.order(right))
+            .cloned()
+            .unwrap_or(Value::Null),
         _ if is_empty => Value::Null,
         AggregateKind::Sum | AggregateKind::Average => {
             let (mut ints, mut floats, mut is_whole) = (0_i64, 0.0, true);
@@ -103,7 +132,10 @@ fn value(run: &Run<'_>, aggregate: &Aggregate, rows: &[Vec<Part>], outer: Option
                     }
                 }
             }
-            #[expect(clippy::cast_precision_loss, reason = "only averages and sums of floats are floats")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "only averages and sums of floats are floats"
+            )]
             match (aggregate.kind, is_whole) {
                 (AggregateKind::Sum, true) => Value::Int(ints),
                 (AggregateKind::Sum, false) => Value::Float(floats + ints as f64),
@@ -135,7 +167,11 @@ fn sort<T>(keys: &[Key<Expr>], rows: &mut [(T, Vec<Value>)]) {
     let keys: Vec<Key> = keys
         .iter()
         .enumerate()
-        .map(|(by, key)| Key { by, is_descending: key.is_descending, nulls_first: key.nulls_first })
+        .map(|(by, key)| Key {
+            by,
+            is_descending: key.is_descending,
+            nulls_first: key.nulls_first,
+        })
         .collect();
     rows.sort_by(|(_, left), (_, right)| order(&keys, |by| (&left[*by], &right[*by])));
 }
@@ -160,7 +196,10 @@ pub(crate) fn windows(
         for mut partition in partitions.into_values() {
             sort(&window.order, &mut partition);
             if let WindowKind::Aggregate(aggregate) = &window.kind {
-                let parts: Vec<Vec<Part>> = partition.iter().map(|(place, _)| rows[*place].clone()).collect();
+                let parts: Vec<Vec<Part>> = partition
+                    .iter()
+                    .map(|(place, _)| rows[*place].clone())
+                    .collect();
                 let found = value(run, aggregate, &parts, outer)?;
                 for (place, _) in partition {
                     columns[place][column] = found.clone();

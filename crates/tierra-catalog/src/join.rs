@@ -39,11 +39,21 @@ impl<'a> Join<'a> {
         let none: Part = Arc::new([]);
         let parts = vec![none; self.select.items.len()];
         let conditions: Vec<&Condition> = self.select.conditions.iter().collect();
-        self.rows(&self.select.from, &conditions, Given { parts: &parts, mask: 0 })
+        self.rows(
+            &self.select.from,
+            &conditions,
+            Given {
+                parts: &parts,
+                mask: 0,
+            },
+        )
     }
 
     fn row<'b>(&'b self, parts: &'b [Part]) -> Row<'b> {
-        Row { parts, outer: self.outer }
+        Row {
+            parts,
+            outer: self.outer,
+        }
     }
 
     fn value(&self, expr: &Expr, parts: &[Part]) -> Result<Value> {
@@ -68,14 +78,24 @@ impl<'a> Join<'a> {
                 let all: Vec<&Condition> = conditions.iter().copied().chain(on).collect();
                 self.inner(parts, &all, given)
             }
-            From::Outer { full, left, right, on } => {
+            From::Outer {
+                full,
+                left,
+                right,
+                on,
+            } => {
                 let on: Vec<&Condition> = on.iter().collect();
                 self.outer(*full, left, right, &on, conditions, given)
             }
         }
     }
 
-    fn item(&self, place: usize, conditions: &[&Condition], given: Given<'_>) -> Result<Vec<Parts>> {
+    fn item(
+        &self,
+        place: usize,
+        conditions: &[&Condition],
+        given: Given<'_>,
+    ) -> Result<Vec<Parts>> {
         let item = &self.select.items[place];
         let row = self.row(given.parts);
         let (all, found) = match &item.source {
@@ -129,14 +149,22 @@ impl<'a> Join<'a> {
         inside.fold(0, |needs, (_, item)| needs | item.needs) & !mask
     }
 
-    fn inner(&self, parts: &[From], conditions: &[&Condition], given: Given<'_>) -> Result<Vec<Parts>> {
-        let (known, conditions): (Vec<_>, Vec<_>) =
-            conditions.iter().partition(|condition| is_within(condition.mask, given.mask));
+    fn inner(
+        &self,
+        parts: &[From],
+        conditions: &[&Condition],
+        given: Given<'_>,
+    ) -> Result<Vec<Parts>> {
+        let (known, conditions): (Vec<_>, Vec<_>) = conditions
+            .iter()
+            .partition(|condition| is_within(condition.mask, given.mask));
         if !self.holds(&known, given.parts)? {
             return Ok(Vec::new());
         }
         let within = |mask: u64| -> Vec<&Condition> {
-            let found = conditions.iter().filter(|condition| is_within(condition.mask, mask));
+            let found = conditions
+                .iter()
+                .filter(|condition| is_within(condition.mask, mask));
             found.copied().collect()
         };
         let mut units = Vec::new();
@@ -157,24 +185,36 @@ impl<'a> Join<'a> {
         let mut rows = vec![given.parts.to_vec()];
         while !units.is_empty() || !dependent.is_empty() {
             let joins = |unit: u64| {
-                let mut equalities = conditions.iter().filter_map(|condition| condition.equality());
+                let mut equalities = conditions
+                    .iter()
+                    .filter_map(|condition| condition.equality());
                 equalities.any(|(_, left, _, right)| {
                     let crosses = |left, right| {
-                        left & !given.mask != 0 && is_within(left, mask) && is_within(right, unit | given.mask)
+                        left & !given.mask != 0
+                            && is_within(left, mask)
+                            && is_within(right, unit | given.mask)
                     };
                     crosses(left, right) || crosses(right, left)
                 })
             };
-            let best = units.iter().enumerate().min_by_key(|(_, (unit, rows))| (!joins(*unit), rows.len()));
+            let best = units
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, (unit, rows))| (!joins(*unit), rows.len()));
             let is_joined = best.is_some_and(|(_, (unit, _))| mask == given.mask || joins(*unit));
-            let next = dependent.iter().position(|part| is_within(self.needs(part), mask));
+            let next = dependent
+                .iter()
+                .position(|part| is_within(self.needs(part), mask));
             match (best.map(|(place, _)| place), next) {
                 (Some(place), next) if is_joined || next.is_none() => {
                     let (unit, right) = units.swap_remove(place);
                     let before = within(mask | unit);
                     let new: Vec<&Condition> = before
                         .into_iter()
-                        .filter(|condition| !is_within(condition.mask, mask) && !is_within(condition.mask, unit | given.mask))
+                        .filter(|condition| {
+                            !is_within(condition.mask, mask)
+                                && !is_within(condition.mask, unit | given.mask)
+                        })
                         .collect();
                     let matches = Matches::of(self, &new, mask, unit | given.mask, &right)?;
                     let mut joined = Vec::new();
@@ -196,7 +236,11 @@ impl<'a> Join<'a> {
                     rows = joined;
                     mask = after;
                 }
-                _ => return Err(Error::unsupported("an item of FROM that names one behind it")),
+                _ => {
+                    return Err(Error::unsupported(
+                        "an item of FROM that names one behind it",
+                    ));
+                }
             }
             if rows.is_empty() {
                 return Ok(rows);
@@ -233,7 +277,10 @@ impl<'a> Join<'a> {
                 return Err(Error::unsupported("a FULL JOIN with LATERAL"));
             }
             for left in &lefts {
-                let given = Given { parts: left, mask: left_mask };
+                let given = Given {
+                    parts: left,
+                    mask: left_mask,
+                };
                 let rights = self.rows(right, on, given)?;
                 if rights.is_empty() {
                     push(self.with_nulls(left, right_mask))?;
@@ -260,7 +307,11 @@ impl<'a> Join<'a> {
             found.into_iter().try_for_each(&mut push)?;
         }
         if is_full {
-            for (right, _) in rights.iter().zip(is_matched).filter(|(_, is_matched)| !is_matched) {
+            for (right, _) in rights
+                .iter()
+                .zip(is_matched)
+                .filter(|(_, is_matched)| !is_matched)
+            {
                 push(self.with_nulls(right, left.mask()))?;
             }
         }
@@ -282,7 +333,11 @@ impl<'a> Join<'a> {
 fn lookup(condition: &Condition, place: usize, given: u64) -> Option<(usize, &Expr)> {
     let (left, left_mask, right, right_mask) = condition.equality()?;
     let column = |expr: &Expr, other_mask: u64| match expr {
-        Expr::Column { up: 0, item, column } if *item == place && is_within(other_mask, given) => Some(*column),
+        Expr::Column {
+            up: 0,
+            item,
+            column,
+        } if *item == place && is_within(other_mask, given) => Some(*column),
         _ => None,
     };
     let as_left = column(left, right_mask).map(|column| (column, right));
@@ -298,15 +353,25 @@ struct Matches<'a> {
 }
 
 impl<'a> Matches<'a> {
-    fn of(join: &Join<'_>, on: &[&'a Condition], left: u64, right: u64, rights: &[Parts]) -> Result<Self> {
+    fn of(
+        join: &Join<'_>,
+        on: &[&'a Condition],
+        left: u64,
+        right: u64,
+        rights: &[Parts],
+    ) -> Result<Self> {
         let (mut keys, mut right_keys, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
         for condition in on {
             match condition.equality() {
-                Some((one, one_mask, two, two_mask)) if is_within(one_mask, left) && is_within(two_mask, right) => {
+                Some((one, one_mask, two, two_mask))
+                    if is_within(one_mask, left) && is_within(two_mask, right) =>
+                {
                     keys.push(one);
                     right_keys.push(two);
                 }
-                Some((one, one_mask, two, two_mask)) if is_within(two_mask, left) && is_within(one_mask, right) => {
+                Some((one, one_mask, two, two_mask))
+                    if is_within(two_mask, left) && is_within(one_mask, right) =>
+                {
                     keys.push(two);
                     right_keys.push(one);
                 }
@@ -321,8 +386,17 @@ impl<'a> Matches<'a> {
                 places.entry(key).or_default().push(place);
             }
         }
-        let all = if keys.is_empty() { (0..rights.len()).collect() } else { Vec::new() };
-        Ok(Self { keys, places, conditions, all })
+        let all = if keys.is_empty() {
+            (0..rights.len()).collect()
+        } else {
+            Vec::new()
+        };
+        Ok(Self {
+            keys,
+            places,
+            conditions,
+            all,
+        })
     }
 
     /// Hands on each row of `left` with one of `rights`, whose items are those of `mask`.

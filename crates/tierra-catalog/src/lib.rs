@@ -89,7 +89,9 @@ impl Question {
             }
             let dialect = PostgreSqlDialect {};
             let parser = Parser::new(&dialect).with_recursion_limit(NESTING_MOST);
-            let statements = parser.try_with_sql(sql).and_then(|mut parser| parser.parse_statements());
+            let statements = parser
+                .try_with_sql(sql)
+                .and_then(|mut parser| parser.parse_statements());
             let Ok([Statement::Query(_)]) = statements.as_deref() else {
                 return Ok(None);
             };
@@ -113,12 +115,20 @@ impl Question {
     /// If a name or a type is wrong, or something in it is not known.
     pub fn plan(&self, parameters: &[Option<Type>]) -> Result<Query, Error> {
         on_large_stack(|| {
-            let known = parameters.iter().map(|ty| ty.filter(|ty| *ty != Type::UNKNOWN));
+            let known = parameters
+                .iter()
+                .map(|ty| ty.filter(|ty| *ty != Type::UNKNOWN));
             let mut binder = Binder::new(known.collect());
             let mut plan = binder.query(&self.0)?;
             binder.settle(&mut plan)?;
-            let parameters = binder.parameters.into_iter().map(|ty| ty.unwrap_or(Type::TEXT));
-            Ok(Query { parameters: parameters.collect(), plan: Arc::new(plan) })
+            let parameters = binder
+                .parameters
+                .into_iter()
+                .map(|ty| ty.unwrap_or(Type::TEXT));
+            Ok(Query {
+                parameters: parameters.collect(),
+                plan: Arc::new(plan),
+            })
         })
     }
 }
@@ -126,7 +136,13 @@ impl Question {
 impl Drop for Question {
     fn drop(&mut self) {
         // A long chain of operators is deep.
-        on_large_stack(|| *self.0.body = SetExpr::Values(sqlparser::ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() }));
+        on_large_stack(|| {
+            *self.0.body = SetExpr::Values(sqlparser::ast::Values {
+                explicit_row: false,
+                value_keyword: false,
+                rows: Vec::new(),
+            })
+        });
     }
 }
 
@@ -160,14 +176,21 @@ impl Query {
 
     /// The names and types of its columns.
     pub fn columns(&self) -> impl ExactSizeIterator<Item = (&str, Type)> {
-        self.plan.columns.iter().map(|column| (column.name.as_str(), column.ty))
+        self.plan
+            .columns
+            .iter()
+            .map(|column| (column.name.as_str(), column.ty))
     }
 
     /// Its rows, with arguments as PostgreSQL writes them.
     ///
     /// # Errors
     /// If a value is wrong, or the rows take too many steps.
-    pub fn answer(&self, contents: &Contents, arguments: &[Option<String>]) -> Result<Answer, Error> {
+    pub fn answer(
+        &self,
+        contents: &Contents,
+        arguments: &[Option<String>],
+    ) -> Result<Answer, Error> {
         on_large_stack(|| {
             let objects = Objects::of(contents);
             let arguments = self.parameters.iter().enumerate().map(|(place, ty)| {
@@ -188,7 +211,9 @@ impl Query {
                 });
                 values.collect()
             });
-            Ok(Answer { rows: rows.collect() })
+            Ok(Answer {
+                rows: rows.collect(),
+            })
         })
     }
 }
@@ -214,7 +239,9 @@ impl Answer {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let cells = self.rows.iter().flatten().flatten();
-        let texts = cells.map(|cell| cell.text.len() + cell.binary.len()).sum::<usize>();
+        let texts = cells
+            .map(|cell| cell.text.len() + cell.binary.len())
+            .sum::<usize>();
         let count = self.rows.iter().map(Vec::len).sum::<usize>();
         texts + count * size_of::<Option<Cell>>()
     }
@@ -223,6 +250,11 @@ impl Answer {
     #[must_use]
     pub fn texts(self) -> Vec<Vec<Option<String>>> {
         let rows = self.rows.into_iter();
-        rows.map(|row| row.into_iter().map(|cell| cell.map(|cell| cell.text)).collect()).collect()
+        rows.map(|row| {
+            row.into_iter()
+                .map(|cell| cell.map(|cell| cell.text))
+                .collect()
+        })
+        .collect()
     }
 }

@@ -37,7 +37,9 @@ pub(crate) static FUNCTIONS: LazyLock<Vec<TypeFunction>> = LazyLock::new(|| {
 });
 
 static FUNCTION_NAMES: LazyLock<HashMap<i64, &str>> = LazyLock::new(|| {
-    let names = FUNCTIONS.iter().map(|function| (i64::from(function.oid), function.name));
+    let names = FUNCTIONS
+        .iter()
+        .map(|function| (i64::from(function.oid), function.name));
     names.collect()
 });
 
@@ -53,7 +55,11 @@ pub(crate) static KEYWORDS: LazyLock<Vec<Keyword>> = LazyLock::new(|| {
     let lines = include_str!("data/keywords.txt").lines().skip(1);
     let words = lines.map(|line| {
         let fields: Vec<&str> = line.split(' ').collect();
-        Keyword { word: fields[0], category: fields[1], is_bare: fields[2] == "t" }
+        Keyword {
+            word: fields[0],
+            category: fields[1],
+            is_bare: fields[2] == "t",
+        }
     });
     words.collect()
 });
@@ -61,8 +67,12 @@ pub(crate) static KEYWORDS: LazyLock<Vec<Keyword>> = LazyLock::new(|| {
 /// A name, quoted where SQL needs it.
 pub(crate) fn quoted(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-        && !KEYWORDS.iter().any(|keyword| keyword.word == name && keyword.category != "U");
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && !KEYWORDS
+            .iter()
+            .any(|keyword| keyword.word == name && keyword.category != "U");
     match is_plain {
         true => name.to_owned(),
         false => format!("\"{}\"", name.replace('"', "\"\"")),
@@ -81,7 +91,9 @@ pub(crate) fn parts(text: &str) -> Result<Vec<String>> {
             let mut letters = inner.char_indices().peekable();
             let end = loop {
                 match letters.next() {
-                    Some((_, '"')) if letters.next_if(|(_, c)| *c == '"').is_some() => name.push('"'),
+                    Some((_, '"')) if letters.next_if(|(_, c)| *c == '"').is_some() => {
+                        name.push('"')
+                    }
                     Some((at, '"')) => break at + 1,
                     Some((_, letter)) => name.push(letter),
                     None => return Err(invalid()),
@@ -121,7 +133,11 @@ impl Objects<'_> {
                 None => (name, false),
             };
             let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
-            let folded = if name.starts_with('"') { name.to_owned() } else { name.to_lowercase() };
+            let folded = if name.starts_with('"') {
+                name.to_owned()
+            } else {
+                name.to_lowercase()
+            };
             // What stands in brackets is no part of a type.
             let bare = folded.split('(').next().unwrap_or_default().trim_end();
             let bare = if bare == "char" { "character" } else { bare };
@@ -137,11 +153,20 @@ impl Objects<'_> {
         let (schema, last) = match parts.as_slice() {
             [last] => (None, last),
             [schema, last] => (Some(schema.as_str()), last),
-            [database, schema, last] if *database == self.contents.database => (Some(schema.as_str()), last),
-            _ => return Err(Error::new("42601", format!("improper qualified name: {text}"))),
+            [database, schema, last] if *database == self.contents.database => {
+                (Some(schema.as_str()), last)
+            }
+            _ => {
+                return Err(Error::new(
+                    "42601",
+                    format!("improper qualified name: {text}"),
+                ));
+            }
         };
         Ok(match ty {
-            Type::REGCLASS => self.relation_named(schema, last).map(|relation| relation.oid.into()),
+            Type::REGCLASS => self
+                .relation_named(schema, last)
+                .map(|relation| relation.oid.into()),
             Type::REGPROC | Type::REGPROCEDURE => match schema {
                 None | Some("pg_catalog") => {
                     let found = FUNCTIONS.iter().find(|function| function.name == *last);
@@ -162,15 +187,19 @@ impl Objects<'_> {
     pub(crate) fn name_of(&self, ty: Type, oid: i64) -> String {
         let found = match ty {
             _ if oid == 0 => Some("-".to_owned()),
-            Type::REGCLASS => self.relation(oid).map(|relation| match self.is_visible(relation) {
-                true => quoted(&relation.name),
-                false => format!("{}.{}", relation.schema_name(), quoted(&relation.name)),
-            }),
+            Type::REGCLASS => self
+                .relation(oid)
+                .map(|relation| match self.is_visible(relation) {
+                    true => quoted(&relation.name),
+                    false => format!("{}.{}", relation.schema_name(), quoted(&relation.name)),
+                }),
             Type::REGTYPE => {
                 let found = u32::try_from(oid).ok().and_then(|oid| Type(oid).row());
                 found.map(|row| row.sql_name.to_owned())
             }
-            Type::REGPROC | Type::REGPROCEDURE => FUNCTION_NAMES.get(&oid).map(|name| (*name).to_owned()),
+            Type::REGPROC | Type::REGPROCEDURE => {
+                FUNCTION_NAMES.get(&oid).map(|name| (*name).to_owned())
+            }
             Type::REGNAMESPACE => {
                 let found = SCHEMAS.iter().find(|(schema, _)| i64::from(*schema) == oid);
                 found.map(|(_, name)| (*name).to_owned())
@@ -209,7 +238,9 @@ pub(crate) fn format_type(oid: i64, modifier: Option<i64>) -> String {
     let inner = ty.element().unwrap_or(ty);
     let name = match (inner, modifier) {
         (Type::BPCHAR, Some(-1)) => "bpchar".to_owned(),
-        (Type::BPCHAR | Type::VARCHAR, Some(modifier)) if modifier >= 4 => format!("{base}({})", modifier - 4),
+        (Type::BPCHAR | Type::VARCHAR, Some(modifier)) if modifier >= 4 => {
+            format!("{base}({})", modifier - 4)
+        }
         (Type::NUMERIC, Some(modifier)) if modifier >= 4 => {
             let digits = modifier - 4;
             format!("{base}({},{})", digits >> 16 & 0xffff, digits & 0x7ff)
@@ -225,7 +256,11 @@ pub(crate) fn format_type(oid: i64, modifier: Option<i64>) -> String {
 
 /// The schemas that are searched; with those that are searched unasked, or without.
 pub(crate) fn searched(with_implicit: bool) -> &'static [&'static str] {
-    if with_implicit { &["pg_catalog", "public"] } else { &["public"] }
+    if with_implicit {
+        &["pg_catalog", "public"]
+    } else {
+        &["public"]
+    }
 }
 
 #[cfg(test)]

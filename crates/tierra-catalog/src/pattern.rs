@@ -38,7 +38,9 @@ pub(crate) fn is_like(text: &str, pattern: &str, escape: Option<char>) -> Result
             },
         }
     }
-    Ok(parts[part..].iter().all(|part| matches!(part, Part::AnyText)))
+    Ok(parts[part..]
+        .iter()
+        .all(|part| matches!(part, Part::AnyText)))
 }
 
 enum Part {
@@ -63,15 +65,26 @@ pub(crate) fn regex(pattern: &str, ignores_case: bool) -> Result<Regex> {
             Some('Z') => translated.push_str(r"\z"),
             Some(next) if next.is_ascii_alphanumeric() => translated.extend(['\\', next]),
             Some(next) => translated.push_str(&regex::escape(&next.to_string())),
-            None => return Err(Error::new("2201B", "invalid regular expression: it ends with \\")),
+            None => {
+                return Err(Error::new(
+                    "2201B",
+                    "invalid regular expression: it ends with \\",
+                ));
+            }
         }
     }
     let mut builder = RegexBuilder::new(&translated);
-    let built = builder.case_insensitive(ignores_case).dot_matches_new_line(true).build();
+    let built = builder
+        .case_insensitive(ignores_case)
+        .dot_matches_new_line(true)
+        .build();
     built.map_err(|error| {
         let reason = error.to_string();
         let reason = reason.lines().last().unwrap_or_default().trim().to_owned();
-        Error::new("2201B", format!("invalid regular expression \"{pattern}\": {reason}"))
+        Error::new(
+            "2201B",
+            format!("invalid regular expression \"{pattern}\": {reason}"),
+        )
     })
 }
 

@@ -41,10 +41,20 @@ impl PartialEq for Plan {
 pub(crate) enum Body {
     Select(Box<Select>),
     Values(Vec<Vec<Expr>>),
-    Set { kind: SetKind, all: bool, left: Arc<Plan>, right: Arc<Plan> },
+    Set {
+        kind: SetKind,
+        all: bool,
+        left: Arc<Plan>,
+        right: Arc<Plan>,
+    },
     /// The rows of the last step of a recursive query: the one that is so far in.
     Working(usize),
-    Recursive { number: usize, all: bool, first: Arc<Plan>, step: Arc<Plan> },
+    Recursive {
+        number: usize,
+        all: bool,
+        first: Arc<Plan>,
+        step: Arc<Plan>,
+    },
     /// The rows of another plan.
     Same(Arc<Plan>),
 }
@@ -109,7 +119,12 @@ pub(crate) enum From {
     /// All together, under these conditions.
     Inner(Vec<From>, Vec<Condition>),
     /// All rows of `left`, and with `full` all of `right` as well.
-    Outer { full: bool, left: Box<From>, right: Box<From>, on: Vec<Condition> },
+    Outer {
+        full: bool,
+        left: Box<From>,
+        right: Box<From>,
+        on: Vec<Condition>,
+    },
 }
 
 impl From {

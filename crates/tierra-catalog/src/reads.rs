@@ -31,8 +31,17 @@ struct Names {
 #[must_use]
 pub fn is_hint(word: &str) -> bool {
     let folded = word.to_lowercase();
-    ["pg_", "reg", "current_", "has_", "_pg_", "to_reg"].iter().any(|start| folded.starts_with(start))
-        || ["information_schema", "version", "session_user", "user", "format_type"].contains(&folded.as_str())
+    ["pg_", "reg", "current_", "has_", "_pg_", "to_reg"]
+        .iter()
+        .any(|start| folded.starts_with(start))
+        || [
+            "information_schema",
+            "version",
+            "session_user",
+            "user",
+            "format_type",
+        ]
+        .contains(&folded.as_str())
         || folded.ends_with("_description")
         || is_of_catalog(&folded)
 }
@@ -45,9 +54,13 @@ pub(crate) fn is_of_the_catalog(statement: &Statement) -> Result<bool> {
     names.others.retain(|name| !with.contains(name));
     let is_mixed = !names.others.is_empty();
     match (names.catalog.first(), names.information.first()) {
+        // What no table of the catalog is called will be told.
+        (Some(_), _) if names.others.iter().all(|name| name.starts_with("pg_")) => Ok(true),
         (Some(catalog), _) if is_mixed => {
             let other = names.others.first().map_or("", String::as_str);
-            let message = format!("a query of the system catalog (\"{catalog}\") cannot read \"{other}\" as well");
+            let message = format!(
+                "a query of the system catalog (\"{catalog}\") cannot read \"{other}\" as well"
+            );
             Err(Error::new("0A000", message))
         }
         (Some(_), _) => Ok(true),
@@ -61,14 +74,21 @@ impl Visitor for Names {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         let with = query.with.iter().flat_map(|with| &with.cte_tables);
-        self.with.extend(with.map(|cte| cte.alias.name.value.to_lowercase()));
+        self.with
+            .extend(with.map(|cte| cte.alias.name.value.to_lowercase()));
         ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         match factor {
-            TableFactor::Table { name, args: None, .. } => self.table(name),
-            TableFactor::Table { name, args: Some(arguments), .. } => self.function(name, arguments.args.len()),
+            TableFactor::Table {
+                name, args: None, ..
+            } => self.table(name),
+            TableFactor::Table {
+                name,
+                args: Some(arguments),
+                ..
+            } => self.function(name, arguments.args.len()),
             TableFactor::Function { name, args, .. } => self.function(name, args.len()),
             _ => {}
         }
@@ -99,12 +119,18 @@ fn is_reference(ty: &DataType) -> bool {
 impl Names {
     fn table(&mut self, name: &ObjectName) {
         let Ok(path) = bind::path(name) else { return };
-        let is_named = |schema: &str, name: &str| DECLARED.iter().any(|table| table.schema == schema && table.name == name);
+        let is_named = |schema: &str, name: &str| {
+            DECLARED
+                .iter()
+                .any(|table| table.schema == schema && table.name == name)
+        };
         match path.as_slice() {
             [name] if Declared::named(None, name).is_some() => self.catalog.insert(name.clone()),
             [.., schema, name] if schema == "pg_catalog" => self.catalog.insert(name.clone()),
             // What PostgreSQL's does not have, the planner's may.
-            [.., schema, name] if schema == "information_schema" && is_named(schema, name) => self.information.insert(name.clone()),
+            [.., schema, name] if schema == "information_schema" && is_named(schema, name) => {
+                self.information.insert(name.clone())
+            }
             path => self.others.insert(path.join(".")),
         };
     }
@@ -114,7 +140,10 @@ impl Names {
         let Some(last) = path.last() else { return };
         let rows = RowsFunction::named(last, arguments);
         self.has_function |= is_of_catalog(last)
-            || path.first().is_some_and(|schema| schema == "pg_catalog" && path.len() == 2)
+            || last.starts_with("pg_")
+            || path
+                .first()
+                .is_some_and(|schema| schema == "pg_catalog" && path.len() == 2)
             || rows.is_some_and(RowsFunction::is_of_catalog);
     }
 }

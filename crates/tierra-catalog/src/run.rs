@@ -61,7 +61,11 @@ impl<'a> Run<'a> {
     pub(crate) fn step(&self, steps: u64) -> Result<()> {
         let sum = self.steps.get().saturating_add(steps);
         self.steps.set(sum);
-        if sum > STEPS_MOST { Err(Error::too_much()) } else { Ok(()) }
+        if sum > STEPS_MOST {
+            Err(Error::too_much())
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn regex(&self, pattern: &str, ignores_case: bool) -> Result<Regex> {
@@ -88,11 +92,20 @@ impl<'a> Run<'a> {
     }
 
     /// The places of a table's rows that have `key` in a column.
-    pub(crate) fn found(&self, table: &'static Declared, column: usize, key: &Value) -> Result<Vec<usize>> {
+    pub(crate) fn found(
+        &self,
+        table: &'static Declared,
+        column: usize,
+        key: &Value,
+    ) -> Result<Vec<usize>> {
         if key.is_null() {
             return Ok(Vec::new());
         }
-        let known = self.indexes.borrow().get(&(table.oid, column)).map(Rc::clone);
+        let known = self
+            .indexes
+            .borrow()
+            .get(&(table.oid, column))
+            .map(Rc::clone);
         let places = match known {
             Some(places) => places,
             None => {
@@ -101,7 +114,9 @@ impl<'a> Run<'a> {
                     places.entry(row[column].clone()).or_default().push(place);
                 }
                 let places = Rc::new(places);
-                self.indexes.borrow_mut().insert((table.oid, column), Rc::clone(&places));
+                self.indexes
+                    .borrow_mut()
+                    .insert((table.oid, column), Rc::clone(&places));
                 places
             }
         };
@@ -131,15 +146,28 @@ impl<'a> Run<'a> {
                 let rows = rows.iter().map(|exprs| self.part(exprs, &row));
                 rows.collect::<Result<_>>()?
             }
-            Body::Set { kind, all, left, right } => {
+            Body::Set {
+                kind,
+                all,
+                left,
+                right,
+            } => {
                 let (left, right) = (self.rows(left, outer)?, self.rows(right, outer)?);
                 combined(*kind, *all, &left, &right)
             }
             Body::Working(number) => {
                 let working = self.working.borrow();
-                working.get(number).map(|rows| rows.to_vec()).unwrap_or_default()
+                working
+                    .get(number)
+                    .map(|rows| rows.to_vec())
+                    .unwrap_or_default()
             }
-            Body::Recursive { number, all, first, step } => self.recursive(*number, *all, first, step, outer)?,
+            Body::Recursive {
+                number,
+                all,
+                first,
+                step,
+            } => self.recursive(*number, *all, first, step, outer)?,
             Body::Same(plan) => self.rows(plan, outer)?.to_vec(),
         };
         if matches!(plan.distinct, Distinct::All) {
@@ -149,11 +177,15 @@ impl<'a> Run<'a> {
         rows.sort_by(|left, right| order(&plan.order, |by| (&left[*by], &right[*by])));
         if let Distinct::On(columns) = &plan.distinct {
             let mut seen: HashSet<Vec<Value>> = HashSet::new();
-            rows.retain(|row| seen.insert(columns.iter().map(|column| row[*column].clone()).collect()));
+            rows.retain(|row| {
+                seen.insert(columns.iter().map(|column| row[*column].clone()).collect())
+            });
         }
         let count = |expr: &Option<Expr>, what: &str| -> Result<Option<usize>> {
             let row = Row { parts: &[], outer };
-            let value = expr.as_ref().map_or(Ok(Value::Null), |expr| expr.value(&row, self))?;
+            let value = expr
+                .as_ref()
+                .map_or(Ok(Value::Null), |expr| expr.value(&row, self))?;
             match value {
                 Value::Null => Ok(None),
                 value => usize::try_from(value.as_int())
@@ -178,7 +210,14 @@ impl<'a> Run<'a> {
         exprs.iter().map(|expr| expr.value(row, self)).collect()
     }
 
-    fn recursive(&self, number: usize, all: bool, first: &Plan, step: &Plan, outer: Option<&Row<'_>>) -> Result<Vec<Part>> {
+    fn recursive(
+        &self,
+        number: usize,
+        all: bool,
+        first: &Plan,
+        step: &Plan,
+        outer: Option<&Row<'_>>,
+    ) -> Result<Vec<Part>> {
         let mut seen = HashSet::new();
         let mut new = self.rows(first, outer)?.to_vec();
         let mut rows = Vec::new();
@@ -197,32 +236,58 @@ impl<'a> Run<'a> {
     }
 
     fn select(&self, select: &Select, outer: Option<&Row<'_>>) -> Result<Vec<Part>> {
-        let join = Join { run: self, select, outer };
+        let join = Join {
+            run: self,
+            select,
+            outer,
+        };
         let mut rows = join.all()?;
         // Behind the items come aggregates, window functions and functions that return rows.
         let none: Part = Arc::new([]);
         match &select.group {
             Some(group) => rows = group::grouped(self, select, group, rows, outer)?,
-            None => rows.iter_mut().for_each(|parts| parts.push(Arc::clone(&none))),
+            None => rows
+                .iter_mut()
+                .for_each(|parts| parts.push(Arc::clone(&none))),
         }
         if select.windows.is_empty() {
-            rows.iter_mut().for_each(|parts| parts.push(Arc::clone(&none)));
+            rows.iter_mut()
+                .for_each(|parts| parts.push(Arc::clone(&none)));
         } else {
             group::windows(self, &select.windows, &mut rows, outer)?;
         }
         let mut outputs = Vec::with_capacity(rows.len());
         for mut parts in rows {
             if select.row_functions.is_empty() {
-                outputs.push(self.part(&select.outputs, &Row { parts: &parts, outer })?);
+                outputs.push(self.part(
+                    &select.outputs,
+                    &Row {
+                        parts: &parts,
+                        outer,
+                    },
+                )?);
                 continue;
             }
-            let found = self.function_rows(&select.row_functions, false, &Row { parts: &parts, outer })?;
+            let found = self.function_rows(
+                &select.row_functions,
+                false,
+                &Row {
+                    parts: &parts,
+                    outer,
+                },
+            )?;
             parts.push(Arc::clone(&none));
             let last = parts.len() - 1;
             for values in found {
                 parts[last] = values;
                 self.step(ROW_STEPS)?;
-                outputs.push(self.part(&select.outputs, &Row { parts: &parts, outer })?);
+                outputs.push(self.part(
+                    &select.outputs,
+                    &Row {
+                        parts: &parts,
+                        outer,
+                    },
+                )?);
             }
         }
         self.step(outputs.len() as u64)?;
@@ -281,7 +346,9 @@ fn combined(kind: SetKind, all: bool, left: &[Part], right: &[Part]) -> Vec<Part
     if kind == SetKind::Union {
         let both = left.iter().chain(right).cloned();
         let mut seen = HashSet::new();
-        return both.filter(|row| all || seen.insert(Arc::clone(row))).collect();
+        return both
+            .filter(|row| all || seen.insert(Arc::clone(row)))
+            .collect();
     }
     let mut counts: HashMap<&Part, usize> = HashMap::new();
     for row in right {

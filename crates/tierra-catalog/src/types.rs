@@ -43,7 +43,11 @@ static PLACES: LazyLock<HashMap<Type, usize>> = LazyLock::new(|| {
 
 fn type_row(line: &'static str) -> TypeRow {
     let fields: Vec<&str> = line.split('|').collect();
-    let number = |place: usize| fields[place].parse::<u32>().expect("the file holds numbers");
+    let number = |place: usize| {
+        fields[place]
+            .parse::<u32>()
+            .expect("the file holds numbers")
+    };
     TypeRow {
         ty: Type(number(0)),
         name: fields[1],
@@ -159,12 +163,20 @@ impl Type {
 
     /// Numbers without a fraction: integers, numbers of things, and those that are shown as the names of things.
     pub(crate) fn is_whole(self) -> bool {
-        self.class() == b'N' && !matches!(self, Self::FLOAT4 | Self::FLOAT8 | Self::NUMERIC) || self == Self(28)
+        self.class() == b'N' && !matches!(self, Self::FLOAT4 | Self::FLOAT8 | Self::NUMERIC)
+            || self == Self(28)
     }
 
     /// Whether values are shown as the names of things.
     pub(crate) fn is_reference(self) -> bool {
-        let names = ["regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole"];
+        let names = [
+            "regclass",
+            "regtype",
+            "regproc",
+            "regprocedure",
+            "regnamespace",
+            "regrole",
+        ];
         self.row().is_some_and(|row| names.contains(&row.name))
     }
 
@@ -179,13 +191,16 @@ impl Type {
         if let Some(element) = alias.strip_suffix("[]") {
             return Self::named(element)?.array().ok();
         }
-        let quoted = alias.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let quoted = alias
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'));
         let found = match quoted {
             Some(name) => TYPES.iter().find(|row| row.name == name),
-            None => TYPES
-                .iter()
-                .find(|row| row.sql_name == alias)
-                .or_else(|| TYPES.iter().find(|row| row.name == alias && alias != "char")),
+            None => TYPES.iter().find(|row| row.sql_name == alias).or_else(|| {
+                TYPES
+                    .iter()
+                    .find(|row| row.name == alias && alias != "char")
+            }),
         };
         found.map(|row| row.ty)
     }
@@ -195,24 +210,28 @@ impl Type {
         let named = |name: &str| Self::named(name).map(|ty| (ty, None));
         let letters = |ty, length: &Option<CharacterLength>| match length {
             None => Some((ty, None)),
-            Some(CharacterLength::IntegerLength { length, .. }) => Some((ty, usize::try_from(*length).ok())),
+            Some(CharacterLength::IntegerLength { length, .. }) => {
+                Some((ty, usize::try_from(*length).ok()))
+            }
             Some(CharacterLength::Max) => None,
         };
         let found = match ty {
             DataType::Character(None) | DataType::Char(None) => Some((Self::BPCHAR, Some(1))),
             DataType::Character(length) | DataType::Char(length) => letters(Self::BPCHAR, length),
-            DataType::CharacterVarying(length) | DataType::CharVarying(length) | DataType::Varchar(length) => {
-                letters(Self::VARCHAR, length)
-            }
+            DataType::CharacterVarying(length)
+            | DataType::CharVarying(length)
+            | DataType::Varchar(length) => letters(Self::VARCHAR, length),
             DataType::Text => Some((Self::TEXT, None)),
             DataType::Int2(None) | DataType::SmallInt(None) => Some((Self::INT2, None)),
-            DataType::Int(None) | DataType::Int4(None) | DataType::Integer(None) => Some((Self::INT4, None)),
+            DataType::Int(None) | DataType::Int4(None) | DataType::Integer(None) => {
+                Some((Self::INT4, None))
+            }
             DataType::Int8(None) | DataType::BigInt(None) => Some((Self::INT8, None)),
             DataType::Bool | DataType::Boolean => Some((Self::BOOL, None)),
             DataType::Float4 | DataType::Real => Some((Self::FLOAT4, None)),
-            DataType::Float8 | DataType::DoublePrecision | DataType::Float(ExactNumberInfo::None) => {
-                Some((Self::FLOAT8, None))
-            }
+            DataType::Float8
+            | DataType::DoublePrecision
+            | DataType::Float(ExactNumberInfo::None) => Some((Self::FLOAT8, None)),
             DataType::Regclass => Some((Self::REGCLASS, None)),
             DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
                 let (element, most) = Self::of_sql(element)?;
@@ -245,7 +264,12 @@ impl Type {
             }
             other => named(&other.to_string().to_lowercase()),
         };
-        found.ok_or_else(|| Error::new("42704", format!("type \"{ty}\" does not exist in the system catalog")))
+        found.ok_or_else(|| {
+            Error::new(
+                "42704",
+                format!("type \"{ty}\" does not exist in the system catalog"),
+            )
+        })
     }
 }
 

@@ -102,7 +102,10 @@ impl Value {
 
     fn as_float(&self) -> Option<f64> {
         match self {
-            #[expect(clippy::cast_precision_loss, reason = "as PostgreSQL compares integers with floats")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "as PostgreSQL compares integers with floats"
+            )]
             Self::Int(int) => Some(*int as f64),
             // One zero and one NaN, which is the greatest.
             Self::Float(float) if float.is_nan() => Some(f64::NAN),
@@ -197,7 +200,13 @@ mod tests {
         assert_eq!(Value::Int(1), Value::Float(1.0));
         assert_eq!(Value::Float(0.0), Value::Float(-0.0));
         let left = Value::array(vec![Value::Int(1), Value::Null]);
-        assert_eq!(left.order(&Value::array(vec![Value::Int(1), Value::Int(9)])), Ordering::Greater);
-        assert_eq!(left.order(&Value::array(vec![Value::Int(1)])), Ordering::Greater);
+        assert_eq!(
+            left.order(&Value::array(vec![Value::Int(1), Value::Int(9)])),
+            Ordering::Greater
+        );
+        assert_eq!(
+            left.order(&Value::array(vec![Value::Int(1)])),
+            Ordering::Greater
+        );
     }
 }

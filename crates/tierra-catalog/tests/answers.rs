@@ -20,16 +20,29 @@ fn placed(query: &str) -> String {
 #[test]
 fn tools_are_answered_as_before() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let mut files: Vec<_> = std::fs::read_dir(folder.join("queries")).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut files: Vec<_> = std::fs::read_dir(folder.join("queries"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     files.sort();
     assert!(!files.is_empty());
     for file in files {
         let name = file.file_stem().unwrap().to_str().unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
-        let start = text.find("\n").filter(|_| text.starts_with("--")).map_or(0, |at| at + 1);
-        let queries: Vec<&str> = text[start..].split("\n;\n").filter(|query| !query.trim().is_empty()).collect();
-        let answers = std::fs::read_to_string(folder.join("answers").join(format!("{name}.txt"))).unwrap();
-        let answers: Vec<&str> = answers.split("\n;\n").filter(|answer| !answer.is_empty()).collect();
+        let start = text
+            .find("\n")
+            .filter(|_| text.starts_with("--"))
+            .map_or(0, |at| at + 1);
+        let queries: Vec<&str> = text[start..]
+            .split("\n;\n")
+            .filter(|query| !query.trim().is_empty())
+            .collect();
+        let answers =
+            std::fs::read_to_string(folder.join("answers").join(format!("{name}.txt"))).unwrap();
+        let answers: Vec<&str> = answers
+            .split("\n;\n")
+            .filter(|answer| !answer.is_empty())
+            .collect();
         assert_eq!(queries.len(), answers.len(), "{name}");
         for (query, answer) in queries.iter().zip(answers) {
             let (verdict, expected) = answer.split_once('\n').unwrap();

@@ -195,9 +195,17 @@ mod tests {
             |sql: &str| question(&tierra_sql::statements(sql).unwrap()[0]).map(|one| one.is_some());
         assert!(is_one("SELECT relname FROM pg_class").unwrap());
         assert!(is_one("(SELECT version())").unwrap());
-        for other in ["SELECT 1", "SELECT * FROM t", "INSERT INTO pg_class VALUES (1)", "SELECT \"user\" FROM t"] {
+        for other in [
+            "SELECT 1",
+            "SELECT * FROM t",
+            "INSERT INTO pg_class VALUES (1)",
+            "SELECT \"user\" FROM t",
+        ] {
             assert!(!is_one(other).unwrap(), "{other}");
         }
-        assert_eq!(is_one("SELECT * FROM pg_class, t").unwrap_err().code, "0A000");
+        assert_eq!(
+            is_one("SELECT * FROM pg_class, t").unwrap_err().code,
+            "0A000"
+        );
     }
 }

@@ -149,9 +149,7 @@ impl Connection {
             }
             None => self.plan_sql(query, types).await,
             Some(Own::Catalog(question)) => self.plan_catalog(&question, types),
-            Some(own @ (Own::Show(_) | Own::Cancel { .. })) => {
-                self.plan_own(own, query)
-            }
+            Some(own @ (Own::Show(_) | Own::Cancel { .. })) => self.plan_own(own, query),
             Some(_) => Err(Fault::syntax("a cursor is for a query").into()),
         }
     }

@@ -28,7 +28,11 @@ impl Binder {
                 _ => cast(typed, to, None),
             };
         }
-        let message = format!("a value of type {} stands where {} is expected", typed.ty.sql_name(), to.sql_name());
+        let message = format!(
+            "a value of type {} stands where {} is expected",
+            typed.ty.sql_name(),
+            to.sql_name()
+        );
         Err(Error::mismatch(message))
     }
 
@@ -37,14 +41,27 @@ impl Binder {
         match to {
             Type::ANY | Type::ANYELEMENT | OUTPUT => true,
             Type::ANYARRAY | OUTPUTS => from.element().is_some() || from == Type::UNKNOWN,
-            _ => from == to || from == Type::UNKNOWN || from.class() == to.class() || is_kin(from, to),
+            _ => {
+                from == to
+                    || from == Type::UNKNOWN
+                    || from.class() == to.class()
+                    || is_kin(from, to)
+            }
         }
     }
 
     /// Two values of types that can be compared.
-    pub(super) fn comparable(&mut self, left: Typed, right: Typed, operator: &str) -> Result<(Typed, Typed)> {
+    pub(super) fn comparable(
+        &mut self,
+        left: Typed,
+        right: Typed,
+        operator: &str,
+    ) -> Result<(Typed, Typed)> {
         let (left, right) = match (left.ty, right.ty) {
-            (Type::UNKNOWN, Type::UNKNOWN) => (self.coerced(left, Type::TEXT)?, self.coerced(right, Type::TEXT)?),
+            (Type::UNKNOWN, Type::UNKNOWN) => (
+                self.coerced(left, Type::TEXT)?,
+                self.coerced(right, Type::TEXT)?,
+            ),
             (Type::UNKNOWN, other) => (self.coerced(left, other)?, right),
             (other, Type::UNKNOWN) => (left, self.coerced(right, other)?),
             _ => (left, right),
@@ -62,19 +79,40 @@ impl Binder {
     }
 
     /// A comparison.
-    pub(super) fn compared(&mut self, test: Test, left: Typed, right: Typed, operator: &str) -> Result<Typed> {
+    pub(super) fn compared(
+        &mut self,
+        test: Test,
+        left: Typed,
+        right: Typed,
+        operator: &str,
+    ) -> Result<Typed> {
         let (left, right) = self.rows_of(left, right, operator)?;
-        Ok(Typed::bool(Expr::Test(test, Box::new(left.expr), Box::new(right.expr))))
+        Ok(Typed::bool(Expr::Test(
+            test,
+            Box::new(left.expr),
+            Box::new(right.expr),
+        )))
     }
 
     /// As [`Self::comparable`]; of records, field by field.
-    pub(super) fn rows_of(&mut self, left: Typed, right: Typed, operator: &str) -> Result<(Typed, Typed)> {
+    pub(super) fn rows_of(
+        &mut self,
+        left: Typed,
+        right: Typed,
+        operator: &str,
+    ) -> Result<(Typed, Typed)> {
         if let (Expr::Row(lefts), Expr::Row(rights)) = (&left.expr, &right.expr) {
             if lefts.len() != rights.len() {
-                return Err(Error::new("42601", "unequal number of entries in row expressions"));
+                return Err(Error::new(
+                    "42601",
+                    "unequal number of entries in row expressions",
+                ));
             }
             let mut both = (Vec::new(), Vec::new());
-            let fields = lefts.iter().zip(&left.fields).zip(rights.iter().zip(&right.fields));
+            let fields = lefts
+                .iter()
+                .zip(&left.fields)
+                .zip(rights.iter().zip(&right.fields));
             for ((one, one_column), (two, two_column)) in fields {
                 let one = Typed::new(one.clone(), one_column.ty);
                 let two = Typed::new(two.clone(), two_column.ty);
@@ -130,7 +168,11 @@ pub(super) fn unified(left: Type, right: Type, what: &str) -> Result<Type> {
             _ if left.is_whole() && right.is_whole() && left.class() == right.class() => Type::OID,
             _ if is_kin(left, right) => left,
             _ => {
-                let message = format!("{what} types {} and {} cannot be matched", left.sql_name(), right.sql_name());
+                let message = format!(
+                    "{what} types {} and {} cannot be matched",
+                    left.sql_name(),
+                    right.sql_name()
+                );
                 return Err(Error::mismatch(message));
             }
         },
@@ -138,12 +180,20 @@ pub(super) fn unified(left: Type, right: Type, what: &str) -> Result<Type> {
 }
 
 pub(super) fn no_operator(left: Type, operator: &str, right: Type) -> Error {
-    let message = format!("operator does not exist: {} {operator} {}", left.sql_name(), right.sql_name());
+    let message = format!(
+        "operator does not exist: {} {operator} {}",
+        left.sql_name(),
+        right.sql_name()
+    );
     Error::new("42883", message)
 }
 
 pub(super) fn cast(typed: Typed, to: Type, letters: Option<usize>) -> Result<Typed> {
-    let cast = Cast { from: typed.ty, to, letters };
+    let cast = Cast {
+        from: typed.ty,
+        to,
+        letters,
+    };
     cast.check()?;
     Ok(Typed::new(Expr::Cast(cast, Box::new(typed.expr)), to))
 }

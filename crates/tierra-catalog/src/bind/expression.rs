@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, Expr as Syntax, Subscript, UnaryOperator, Value as Literal, ValueWithSpan,
+    AccessExpr, BinaryOperator, CastKind, Expr as Syntax, Subscript, UnaryOperator,
+    Value as Literal, ValueWithSpan,
 };
 
 use super::coerce::{cast, no_operator};
@@ -29,7 +30,11 @@ pub(super) fn chain<'a>(syntax: &'a Syntax, operator: &BinaryOperator) -> Vec<&'
     let mut left = vec![syntax];
     while let Some(next) = left.pop() {
         match bare(next) {
-            Syntax::BinaryOp { left: one, op, right: two } if op == operator => left.extend([&**two, &**one]),
+            Syntax::BinaryOp {
+                left: one,
+                op,
+                right: two,
+            } if op == operator => left.extend([&**two, &**one]),
             other => parts.push(other),
         }
     }
@@ -41,7 +46,10 @@ impl Binder {
     pub(super) fn expr(&mut self, syntax: &Syntax) -> Result<Typed> {
         self.depth += 1;
         if self.depth > DEPTH_MOST {
-            return Err(Error::new("54001", "an expression of the query is nested too deep"));
+            return Err(Error::new(
+                "54001",
+                "an expression of the query is nested too deep",
+            ));
         }
         let loose = self.scope().loose.len();
         let typed = self.any_expr(syntax)?;
@@ -84,27 +92,53 @@ impl Binder {
                 let (ty, letters) = Type::of_sql(&string.data_type)?;
                 cast(literal, ty, letters)?
             }
-            Syntax::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, array: false, format: None } => {
+            Syntax::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr,
+                data_type,
+                array: false,
+                format: None,
+            } => {
                 let typed = self.expr(expr)?;
                 let (ty, letters) = Type::of_sql(data_type)?;
                 match (typed.ty, &typed.expr) {
-                    (Type::UNKNOWN, Expr::Parameter(_)) if letters.is_none() => self.coerced(typed, ty)?,
-                    (from, Expr::Array(items)) if items.is_empty() && from == Type::TEXT_ARRAY => Typed::new(typed.expr, ty),
+                    (Type::UNKNOWN, Expr::Parameter(_)) if letters.is_none() => {
+                        self.coerced(typed, ty)?
+                    }
+                    (from, Expr::Array(items)) if items.is_empty() && from == Type::TEXT_ARRAY => {
+                        Typed::new(typed.expr, ty)
+                    }
                     (from, _) if from == ty && letters.is_none() => typed,
                     _ => cast(typed, ty, letters)?,
                 }
             }
-            Syntax::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } => {
+            Syntax::BinaryOp {
+                op: op @ (BinaryOperator::And | BinaryOperator::Or),
+                ..
+            } => {
                 let parts = self.truths(&chain(syntax, op))?;
-                Typed::bool(if *op == BinaryOperator::And { Expr::And(parts) } else { Expr::Or(parts) })
+                Typed::bool(if *op == BinaryOperator::And {
+                    Expr::And(parts)
+                } else {
+                    Expr::Or(parts)
+                })
             }
             Syntax::BinaryOp { left, op, right } => {
                 let (left, right) = (self.expr(left)?, self.expr(right)?);
                 self.binary(left, &operator_name(op)?, right)?
             }
-            Syntax::UnaryOp { op: UnaryOperator::Not, expr } => Typed::bool(Expr::Not(self.boxed(expr, Type::BOOL)?)),
-            Syntax::UnaryOp { op: UnaryOperator::Plus, expr } => self.expr(expr)?,
-            Syntax::UnaryOp { op: UnaryOperator::Minus, expr } => self.minus(expr)?,
+            Syntax::UnaryOp {
+                op: UnaryOperator::Not,
+                expr,
+            } => Typed::bool(Expr::Not(self.boxed(expr, Type::BOOL)?)),
+            Syntax::UnaryOp {
+                op: UnaryOperator::Plus,
+                expr,
+            } => self.expr(expr)?,
+            Syntax::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr,
+            } => self.minus(expr)?,
             Syntax::IsTrue(inner) => Typed::bool(Expr::Is(true, self.boxed(inner, Type::BOOL)?)),
             Syntax::IsFalse(inner) => Typed::bool(Expr::Is(false, self.boxed(inner, Type::BOOL)?)),
             Syntax::IsNotTrue(inner) => not(Expr::Is(true, self.boxed(inner, Type::BOOL)?)),
@@ -115,20 +149,71 @@ impl Binder {
             Syntax::IsNotNull(inner) => not(Expr::IsNull(Box::new(self.of_one(inner)?.expr))),
             Syntax::IsDistinctFrom(left, right) => not(self.same(left, right)?),
             Syntax::IsNotDistinctFrom(left, right) => Typed::bool(self.same(left, right)?),
-            Syntax::Between { expr, negated, low, high } => {
+            Syntax::Between {
+                expr,
+                negated,
+                low,
+                high,
+            } => {
                 let (low, high) = (self.expr(low)?, self.expr(high)?);
                 let value = self.expr(expr)?;
                 let least = self.compared(Test::GreaterOrEqual, value.clone(), low, ">=")?;
                 let most = self.compared(Test::LessOrEqual, value, high, "<=")?;
                 negated_if(*negated, Expr::And(vec![least.expr, most.expr]))
             }
-            Syntax::Like { negated, any: false, expr, pattern, escape_char } => {
-                self.like(false, *negated, expr, pattern, escape_char.as_ref())?
+            Syntax::Like {
+                negated,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            } => self.like(false, *negated, expr, pattern, escape_char.as_ref())?,
+            Syntax::ILike {
+                negated,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            } => self.like(true, *negated, expr, pattern, escape_char.as_ref())?,
+            Syntax::Like {
+                negated,
+                any: true,
+                expr,
+                pattern,
+                escape_char: None,
+            } => {
+                let test = Test::Like {
+                    ignores_case: false,
+                    is_not: false,
+                    escape: Some('\\'),
+                };
+                negated_if(
+                    *negated,
+                    self.against_array(test, false, expr, pattern, "~~")?,
+                )
             }
-            Syntax::ILike { negated, any: false, expr, pattern, escape_char } => {
-                self.like(true, *negated, expr, pattern, escape_char.as_ref())?
+            Syntax::ILike {
+                negated,
+                any: true,
+                expr,
+                pattern,
+                escape_char: None,
+            } => {
+                let test = Test::Like {
+                    ignores_case: true,
+                    is_not: false,
+                    escape: Some('\\'),
+                };
+                negated_if(
+                    *negated,
+                    self.against_array(test, false, expr, pattern, "~~*")?,
+                )
             }
-            Syntax::InList { expr, list, negated } => {
+            Syntax::InList {
+                expr,
+                list,
+                negated,
+            } => {
                 let mut left = self.expr(expr)?;
                 let mut rights = Vec::new();
                 for item in list {
@@ -141,16 +226,33 @@ impl Binder {
                 }
                 negated_if(*negated, many(Test::Equal, false, left, Many::List(rights)))
             }
-            Syntax::InSubquery { expr, subquery, negated } => {
+            Syntax::InSubquery {
+                expr,
+                subquery,
+                negated,
+            } => {
                 let found = self.against_query(Test::Equal, false, expr, subquery)?;
                 negated_if(*negated, found)
             }
-            Syntax::InUnnest { expr, array_expr, negated } => {
+            Syntax::InUnnest {
+                expr,
+                array_expr,
+                negated,
+            } => {
                 let found = self.against_array(Test::Equal, false, expr, array_expr, "=")?;
                 negated_if(*negated, found)
             }
-            Syntax::AnyOp { left, compare_op, right, .. } => self.quantified(false, left, compare_op, right)?,
-            Syntax::AllOp { left, compare_op, right } => self.quantified(true, left, compare_op, right)?,
+            Syntax::AnyOp {
+                left,
+                compare_op,
+                right,
+                ..
+            } => self.quantified(false, left, compare_op, right)?,
+            Syntax::AllOp {
+                left,
+                compare_op,
+                right,
+            } => self.quantified(true, left, compare_op, right)?,
             Syntax::Exists { subquery, negated } => {
                 let plan = self.subquery(subquery)?;
                 negated_if(*negated, Expr::Exists(plan))
@@ -158,10 +260,22 @@ impl Binder {
             Syntax::Subquery(query) => {
                 let plan = self.subquery(query)?;
                 let column = one_column(&plan)?;
-                Typed { expr: Expr::Scalar(plan), ty: column.ty, fields: column.fields }
+                Typed {
+                    expr: Expr::Scalar(plan),
+                    ty: column.ty,
+                    fields: column.fields,
+                }
             }
-            Syntax::Case { operand, conditions, else_result, .. } => {
-                let operand = operand.as_ref().map(|operand| self.expr(operand)).transpose()?;
+            Syntax::Case {
+                operand,
+                conditions,
+                else_result,
+                ..
+            } => {
+                let operand = operand
+                    .as_ref()
+                    .map(|operand| self.expr(operand))
+                    .transpose()?;
                 let mut tests = Vec::new();
                 let mut results = Vec::new();
                 for branch in conditions {
@@ -169,7 +283,8 @@ impl Binder {
                         None => self.truth(&branch.condition)?,
                         Some(operand) => {
                             let value = self.expr(&branch.condition)?;
-                            self.compared(Test::Equal, operand.clone(), value, "=")?.expr
+                            self.compared(Test::Equal, operand.clone(), value, "=")?
+                                .expr
                         }
                     });
                     results.push(self.expr(&branch.result)?);
@@ -179,25 +294,44 @@ impl Binder {
                     None => Typed::new(Expr::Constant(Value::Null), Type::UNKNOWN),
                 });
                 let (mut results, ty) = self.unified(results, "CASE")?;
-                let otherwise = results.pop().map_or(Expr::Constant(Value::Null), |result| result.expr);
-                let branches = tests.into_iter().zip(results.into_iter().map(|result| result.expr));
+                let otherwise = results
+                    .pop()
+                    .map_or(Expr::Constant(Value::Null), |result| result.expr);
+                let branches = tests
+                    .into_iter()
+                    .zip(results.into_iter().map(|result| result.expr));
                 Typed::new(Expr::Case(branches.collect(), Box::new(otherwise)), ty)
             }
             Syntax::Array(array) => {
-                let items = array.elem.iter().map(|item| self.expr(item)).collect::<Result<Vec<_>>>()?;
+                let items = array
+                    .elem
+                    .iter()
+                    .map(|item| self.expr(item))
+                    .collect::<Result<Vec<_>>>()?;
                 let (items, ty) = self.unified(items, "ARRAY")?;
-                Typed::new(Expr::Array(items.into_iter().map(|item| item.expr).collect()), ty.array()?)
+                Typed::new(
+                    Expr::Array(items.into_iter().map(|item| item.expr).collect()),
+                    ty.array()?,
+                )
             }
             Syntax::Tuple(fields) => {
-                let fields = fields.iter().map(|field| self.expr(field)).collect::<Result<Vec<_>>>()?;
+                let fields = fields
+                    .iter()
+                    .map(|field| self.expr(field))
+                    .collect::<Result<Vec<_>>>()?;
                 record(fields)
             }
-            Syntax::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain)?,
+            Syntax::CompoundFieldAccess { root, access_chain } => {
+                self.access(root, access_chain)?
+            }
             Syntax::Collate { expr, collation } => {
                 let name = path(collation)?.pop().unwrap_or_default();
                 // All of them are the order of bytes here.
                 if !["default", "C", "POSIX", "c", "posix"].contains(&name.as_str()) {
-                    return Err(Error::new("42704", format!("collation \"{name}\" does not exist")));
+                    return Err(Error::new(
+                        "42704",
+                        format!("collation \"{name}\" does not exist"),
+                    ));
                 }
                 let typed = self.expr(expr)?;
                 match typed.ty {
@@ -206,7 +340,13 @@ impl Binder {
                 }
             }
             Syntax::Position { expr, r#in } => self.call("position", &[r#in, expr])?,
-            Syntax::Substring { expr, substring_from, substring_for, special: _, shorthand: _ } => {
+            Syntax::Substring {
+                expr,
+                substring_from,
+                substring_for,
+                special: _,
+                shorthand: _,
+            } => {
                 let one = Syntax::Value(Literal::Number("1".to_owned(), false).into());
                 let from = substring_from.as_deref().unwrap_or(&one);
                 match substring_for {
@@ -214,7 +354,12 @@ impl Binder {
                     None => self.call("substring", &[expr, from])?,
                 }
             }
-            Syntax::Trim { expr, trim_where, trim_what, trim_characters: None } => {
+            Syntax::Trim {
+                expr,
+                trim_where,
+                trim_what,
+                trim_characters: None,
+            } => {
                 use sqlparser::ast::TrimWhereField as Side;
                 let name = match trim_where {
                     Some(Side::Leading) => "ltrim",
@@ -254,17 +399,25 @@ impl Binder {
             | Literal::NationalStringLiteral(text) => unknown(text),
             Literal::DollarQuotedString(string) => unknown(&string.value),
             Literal::Number(digits, false) => match digits.parse::<i64>() {
-                Ok(int) if i32::try_from(int).is_ok() => Typed::new(Expr::Constant(Value::Int(int)), Type::INT4),
+                Ok(int) if i32::try_from(int).is_ok() => {
+                    Typed::new(Expr::Constant(Value::Int(int)), Type::INT4)
+                }
                 Ok(int) => Typed::new(Expr::Constant(Value::Int(int)), Type::INT8),
                 Err(_) => {
-                    let float = digits.parse().map_err(|_| Error::unsupported(format_args!("the number {digits}")))?;
+                    let float = digits
+                        .parse()
+                        .map_err(|_| Error::unsupported(format_args!("the number {digits}")))?;
                     Typed::new(Expr::Constant(Value::Float(float)), Type::NUMERIC)
                 }
             },
             Literal::Placeholder(name) => {
-                let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+                let number = name
+                    .strip_prefix('$')
+                    .and_then(|number| number.parse::<usize>().ok());
                 let number = number.filter(|number| (1..=usize::from(u16::MAX)).contains(number));
-                let place = number.ok_or_else(|| Error::new("42P02", format!("there is no parameter {name}")))? - 1;
+                let place = number
+                    .ok_or_else(|| Error::new("42P02", format!("there is no parameter {name}")))?
+                    - 1;
                 if self.parameters.len() <= place {
                     self.parameters.resize(place + 1, None);
                 }
@@ -279,7 +432,9 @@ impl Binder {
         let typed = self.expr(syntax)?;
         match typed.expr.constant() {
             Some(Value::Int(int)) => Ok(Typed::new(Expr::Constant(Value::Int(-int)), typed.ty)),
-            Some(Value::Float(float)) => Ok(Typed::new(Expr::Constant(Value::Float(-float)), typed.ty)),
+            Some(Value::Float(float)) => {
+                Ok(Typed::new(Expr::Constant(Value::Float(-float)), typed.ty))
+            }
             _ => {
                 let zero = Typed::new(Expr::Constant(Value::Int(0)), Type::INT4);
                 self.binary(zero, "-", typed)
@@ -307,21 +462,42 @@ impl Binder {
                 let mut letters = text.chars();
                 match (letters.next(), letters.next()) {
                     (letter, None) => letter,
-                    _ => return Err(Error::new("22019", "invalid escape string: it must be empty or one character")),
+                    _ => {
+                        return Err(Error::new(
+                            "22019",
+                            "invalid escape string: it must be empty or one character",
+                        ));
+                    }
                 }
             }
             Some(other) => return Err(Error::unsupported(format_args!("ESCAPE {other}"))),
         };
         let (text, pattern) = (self.expr(text)?, self.expr(pattern)?);
-        self.pattern(Test::Like { ignores_case, is_not, escape }, text, pattern, "~~")
+        self.pattern(
+            Test::Like {
+                ignores_case,
+                is_not,
+                escape,
+            },
+            text,
+            pattern,
+            "~~",
+        )
     }
 
     fn pattern(&mut self, test: Test, text: Typed, pattern: Typed, name: &str) -> Result<Typed> {
         if !text.ty.is_text() || !pattern.ty.is_text() {
             return Err(no_operator(text.ty, name, pattern.ty));
         }
-        let (text, pattern) = (self.coerced(text, Type::TEXT)?, self.coerced(pattern, Type::TEXT)?);
-        Ok(Typed::bool(Expr::Test(test, Box::new(text.expr), Box::new(pattern.expr))))
+        let (text, pattern) = (
+            self.coerced(text, Type::TEXT)?,
+            self.coerced(pattern, Type::TEXT)?,
+        );
+        Ok(Typed::bool(Expr::Test(
+            test,
+            Box::new(text.expr),
+            Box::new(pattern.expr),
+        )))
     }
 
     fn binary(&mut self, left: Typed, name: &str, right: Typed) -> Result<Typed> {
@@ -331,7 +507,11 @@ impl Binder {
                 Test::Contains | Test::IsContained | Test::Overlaps => {
                     let (left, right) = self.comparable(left, right, name)?;
                     match left.ty.element() {
-                        Some(_) => Ok(Typed::bool(Expr::Test(test, Box::new(left.expr), Box::new(right.expr)))),
+                        Some(_) => Ok(Typed::bool(Expr::Test(
+                            test,
+                            Box::new(left.expr),
+                            Box::new(right.expr),
+                        ))),
                         None => Err(no_operator(left.ty, name, right.ty)),
                     }
                 }
@@ -348,7 +528,12 @@ impl Binder {
             _ => return Err(no_operator(left.ty, name, right.ty)),
         };
         let (left, right) = match (left.ty, right.ty) {
-            (Type::UNKNOWN, Type::UNKNOWN) => return Err(Error::new("42725", format!("operator is not unique: unknown {name} unknown"))),
+            (Type::UNKNOWN, Type::UNKNOWN) => {
+                return Err(Error::new(
+                    "42725",
+                    format!("operator is not unique: unknown {name} unknown"),
+                ));
+            }
             (Type::UNKNOWN, other) => (self.coerced(left, other)?, right),
             (other, Type::UNKNOWN) => (left, self.coerced(right, other)?),
             _ => (left, right),
@@ -356,7 +541,11 @@ impl Binder {
         let is_bits = matches!(operator, '&' | '|' | '#' | '<' | '>');
         let are_numbers = left.ty.class() == b'N' && right.ty.class() == b'N';
         let are_whole = left.ty.is_whole() && right.ty.is_whole();
-        if !are_numbers || is_bits && !are_whole || left.ty.is_reference() || right.ty.is_reference() {
+        if !are_numbers
+            || is_bits && !are_whole
+            || left.ty.is_reference()
+            || right.ty.is_reference()
+        {
             return Err(no_operator(left.ty, name, right.ty));
         }
         // The number of a thing counts as one that has no bounds here.
@@ -366,7 +555,10 @@ impl Binder {
             _ => super::coerce::unified(wide(left.ty), wide(right.ty), "operator")?,
         };
         let ty = if ty == Type::FLOAT4 { Type::FLOAT8 } else { ty };
-        Ok(Typed::new(Expr::Arithmetic(operator, ty, Box::new(left.expr), Box::new(right.expr)), ty))
+        Ok(Typed::new(
+            Expr::Arithmetic(operator, ty, Box::new(left.expr), Box::new(right.expr)),
+            ty,
+        ))
     }
 
     fn concatenated(&mut self, left: Typed, right: Typed) -> Result<Typed> {
@@ -405,16 +597,29 @@ impl Binder {
         Ok(Arc::new(plan))
     }
 
-    fn quantified(&mut self, all: bool, left: &Syntax, operator: &BinaryOperator, right: &Syntax) -> Result<Typed> {
+    fn quantified(
+        &mut self,
+        all: bool,
+        left: &Syntax,
+        operator: &BinaryOperator,
+        right: &Syntax,
+    ) -> Result<Typed> {
         let name = operator_name(operator)?;
-        let test = test_named(&name).ok_or_else(|| Error::unsupported(format_args!("{name} ANY")))?;
+        let test =
+            test_named(&name).ok_or_else(|| Error::unsupported(format_args!("{name} ANY")))?;
         Ok(Typed::bool(match bare(right) {
             Syntax::Subquery(query) => self.against_query(test, all, left, query)?,
             array => self.against_array(test, all, left, array, &name)?,
         }))
     }
 
-    fn against_query(&mut self, test: Test, all: bool, left: &Syntax, query: &sqlparser::ast::Query) -> Result<Expr> {
+    fn against_query(
+        &mut self,
+        test: Test,
+        all: bool,
+        left: &Syntax,
+        query: &sqlparser::ast::Query,
+    ) -> Result<Expr> {
         let left = self.expr(left)?;
         let mut plan = self.query(query)?;
         let width = match &left.expr {
@@ -422,7 +627,10 @@ impl Binder {
             _ => 1,
         };
         if plan.columns.len() != width {
-            let message = format!("subquery has {} columns, and {width} are compared with them", plan.columns.len());
+            let message = format!(
+                "subquery has {} columns, and {width} are compared with them",
+                plan.columns.len()
+            );
             return Err(Error::new("42601", message));
         }
         let left = match &left.expr {
@@ -441,9 +649,19 @@ impl Binder {
     }
 
     /// `left`, as it is compared with a column of a subquery.
-    fn against_column(&mut self, test: Test, left: Typed, plan: &mut Plan, place: usize) -> Result<Typed> {
+    fn against_column(
+        &mut self,
+        test: Test,
+        left: Typed,
+        plan: &mut Plan,
+        place: usize,
+    ) -> Result<Typed> {
         if plan.columns[place].ty == Type::UNKNOWN {
-            let ty = if left.ty == Type::UNKNOWN { Type::TEXT } else { left.ty };
+            let ty = if left.ty == Type::UNKNOWN {
+                Type::TEXT
+            } else {
+                left.ty
+            };
             self.coerce_column(plan, place, ty)?;
         }
         let column = Typed::new(Expr::Constant(Value::Null), plan.columns[place].ty);
@@ -456,7 +674,14 @@ impl Binder {
         }
     }
 
-    fn against_array(&mut self, test: Test, all: bool, left: &Syntax, array: &Syntax, name: &str) -> Result<Expr> {
+    fn against_array(
+        &mut self,
+        test: Test,
+        all: bool,
+        left: &Syntax,
+        array: &Syntax,
+        name: &str,
+    ) -> Result<Expr> {
         let left = self.expr(left)?;
         let array = self.expr(array)?;
         let array = match (array.ty, left.ty) {
@@ -467,7 +692,9 @@ impl Binder {
             }
             _ => array,
         };
-        let element = array.ty.element().ok_or_else(|| Error::new("42809", "op ANY/ALL (array) requires array on right side"))?;
+        let element = array.ty.element().ok_or_else(|| {
+            Error::new("42809", "op ANY/ALL (array) requires array on right side")
+        })?;
         let item = Typed::new(Expr::Constant(Value::Null), element);
         let left = match test {
             Test::Like { .. } | Test::Regex { .. } => {
@@ -501,21 +728,38 @@ impl Binder {
                 AccessExpr::Dot(Syntax::Identifier(name)) => {
                     let name = folded(name);
                     let place = typed.fields.iter().position(|field| field.name == name);
-                    let missing = || Error::new("42703", format!("column \"{name}\" is not in the value before it"));
+                    let missing = || {
+                        Error::new(
+                            "42703",
+                            format!("column \"{name}\" is not in the value before it"),
+                        )
+                    };
                     let place = place.ok_or_else(missing)?;
                     let field = typed.fields[place].clone();
-                    Typed { expr: Expr::Field(Box::new(typed.expr), place), ty: field.ty, fields: field.fields }
+                    Typed {
+                        expr: Expr::Field(Box::new(typed.expr), place),
+                        ty: field.ty,
+                        fields: field.fields,
+                    }
                 }
-                AccessExpr::Dot(other) => return Err(Error::unsupported(format_args!("\".{other}\""))),
+                AccessExpr::Dot(other) => {
+                    return Err(Error::unsupported(format_args!("\".{other}\"")));
+                }
                 AccessExpr::Subscript(subscript) => {
-                    let subscripted = || Error::mismatch(format!("cannot subscript type {}", typed.ty.sql_name()));
+                    let subscripted = || {
+                        Error::mismatch(format!("cannot subscript type {}", typed.ty.sql_name()))
+                    };
                     let element = typed.ty.element().ok_or_else(subscripted)?;
                     match subscript {
                         Subscript::Index { index } => {
                             let at = self.boxed(index, Type::INT4)?;
                             Typed::new(Expr::Subscript(Box::new(typed.expr), at), element)
                         }
-                        Subscript::Slice { lower_bound, upper_bound, stride: None } => {
+                        Subscript::Slice {
+                            lower_bound,
+                            upper_bound,
+                            stride: None,
+                        } => {
                             let mut bound = |bound: &Option<Syntax>| {
                                 let bound = bound.as_ref();
                                 bound.map(|bound| self.boxed(bound, Type::INT4)).transpose()
@@ -524,7 +768,9 @@ impl Binder {
                             let ty = element.array()?;
                             Typed::new(Expr::Slice(Box::new(typed.expr), from, to), ty)
                         }
-                        other @ Subscript::Slice { .. } => return Err(Error::unsupported(format_args!("[{other}]"))),
+                        other @ Subscript::Slice { .. } => {
+                            return Err(Error::unsupported(format_args!("[{other}]")));
+                        }
                     }
                 }
             };
@@ -534,14 +780,26 @@ impl Binder {
 
     pub(super) fn least(&mut self, wanted: Ordering, parts: Vec<Typed>) -> Result<Typed> {
         let (parts, ty) = self.unified(parts, "GREATEST or LEAST")?;
-        Ok(Typed::new(Expr::Least(wanted, parts.into_iter().map(|part| part.expr).collect()), ty))
+        Ok(Typed::new(
+            Expr::Least(wanted, parts.into_iter().map(|part| part.expr).collect()),
+            ty,
+        ))
     }
 }
 
 /// Functions that are written without brackets.
 fn is_keyword(name: &str) -> bool {
-    let names = ["current_user", "current_role", "session_user", "user", "current_catalog", "current_schema"];
-    names.iter().any(|keyword| name.eq_ignore_ascii_case(keyword))
+    let names = [
+        "current_user",
+        "current_role",
+        "session_user",
+        "user",
+        "current_catalog",
+        "current_schema",
+    ];
+    names
+        .iter()
+        .any(|keyword| name.eq_ignore_ascii_case(keyword))
 }
 
 fn not(expr: Expr) -> Typed {
@@ -549,15 +807,28 @@ fn not(expr: Expr) -> Typed {
 }
 
 fn negated_if(negated: bool, expr: Expr) -> Typed {
-    if negated { not(expr) } else { Typed::bool(expr) }
+    if negated {
+        not(expr)
+    } else {
+        Typed::bool(expr)
+    }
 }
 
 fn many(test: Test, all: bool, left: Typed, right: Many) -> Expr {
-    Expr::Many { test, all, left: Box::new(left.expr), right }
+    Expr::Many {
+        test,
+        all,
+        left: Box::new(left.expr),
+        right,
+    }
 }
 
 pub(super) fn record(fields: Vec<Typed>) -> Typed {
-    let columns = fields.iter().map(|field| Column { name: String::new(), ty: field.ty, fields: field.fields.clone() });
+    let columns = fields.iter().map(|field| Column {
+        name: String::new(),
+        ty: field.ty,
+        fields: field.fields.clone(),
+    });
     Typed {
         fields: columns.collect(),
         ty: Type::RECORD,
@@ -578,7 +849,12 @@ fn operator_name(operator: &BinaryOperator) -> Result<String> {
         BinaryOperator::PGCustomBinaryOperator(parts) => match parts.as_slice() {
             [name] => name.clone(),
             [schema, name] if schema == "pg_catalog" => name.clone(),
-            _ => return Err(Error::new("42883", format!("operator does not exist: {operator}"))),
+            _ => {
+                return Err(Error::new(
+                    "42883",
+                    format!("operator does not exist: {operator}"),
+                ));
+            }
         },
         BinaryOperator::Xor | BinaryOperator::Spaceship => {
             return Err(Error::unsupported(format_args!("operator {operator}")));
@@ -588,7 +864,11 @@ fn operator_name(operator: &BinaryOperator) -> Result<String> {
 }
 
 fn test_named(name: &str) -> Option<Test> {
-    let like = |ignores_case, is_not| Test::Like { ignores_case, is_not, escape: Some('\\') };
+    let like = |ignores_case, is_not| Test::Like {
+        ignores_case,
+        is_not,
+        escape: Some('\\'),
+    };
     Some(match name {
         "=" => Test::Equal,
         "<>" | "!=" => Test::Unequal,
@@ -600,10 +880,22 @@ fn test_named(name: &str) -> Option<Test> {
         "~~*" => like(true, false),
         "!~~" => like(false, true),
         "!~~*" => like(true, true),
-        "~" => Test::Regex { ignores_case: false, is_not: false },
-        "~*" => Test::Regex { ignores_case: true, is_not: false },
-        "!~" => Test::Regex { ignores_case: false, is_not: true },
-        "!~*" => Test::Regex { ignores_case: true, is_not: true },
+        "~" => Test::Regex {
+            ignores_case: false,
+            is_not: false,
+        },
+        "~*" => Test::Regex {
+            ignores_case: true,
+            is_not: false,
+        },
+        "!~" => Test::Regex {
+            ignores_case: false,
+            is_not: true,
+        },
+        "!~*" => Test::Regex {
+            ignores_case: true,
+            is_not: true,
+        },
         "@>" => Test::Contains,
         "<@" => Test::IsContained,
         "&&" => Test::Overlaps,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sqlparser::ast::{
-    Expr as Syntax, FunctionArg, FunctionArgExpr, Join as JoinSyntax, JoinConstraint, JoinOperator, TableAlias, TableFactor,
-    TableWithJoins,
+    Expr as Syntax, FunctionArg, FunctionArgExpr, Join as JoinSyntax, JoinConstraint, JoinOperator,
+    TableAlias, TableFactor, TableWithJoins,
 };
 
 use super::{Binder, ITEMS_MOST, ItemNames, Typed, Visible, folded, path};
@@ -53,7 +53,9 @@ impl Binder {
     fn join(&mut self, left: Joined, right: Joined, join: &JoinSyntax) -> Result<Joined> {
         use JoinOperator as J;
         let (kind, constraint) = match &join.join_operator {
-            J::Join(constraint) | J::Inner(constraint) | J::CrossJoin(constraint) => ("inner", constraint),
+            J::Join(constraint) | J::Inner(constraint) | J::CrossJoin(constraint) => {
+                ("inner", constraint)
+            }
             J::Left(constraint) | J::LeftOuter(constraint) => ("left", constraint),
             J::Right(constraint) | J::RightOuter(constraint) => ("right", constraint),
             J::FullOuter(constraint) => ("full", constraint),
@@ -66,7 +68,8 @@ impl Binder {
                 .collect::<Result<_>>()?,
             JoinConstraint::Natural => {
                 let names = left.visible.iter().map(|column| &column.name);
-                let common = names.filter(|name| right.visible.iter().any(|column| column.name == **name));
+                let common =
+                    names.filter(|name| right.visible.iter().any(|column| column.name == **name));
                 common.cloned().collect()
             }
             JoinConstraint::On(_) | JoinConstraint::None => Vec::new(),
@@ -80,7 +83,10 @@ impl Binder {
                 "right" => two.clone(),
                 "full" => {
                     let (parts, ty) = self.unified(vec![one.clone(), two.clone()], "JOIN/USING")?;
-                    Typed::new(Expr::Coalesce(parts.into_iter().map(|part| part.expr).collect()), ty)
+                    Typed::new(
+                        Expr::Coalesce(parts.into_iter().map(|part| part.expr).collect()),
+                        ty,
+                    )
                 }
                 _ => one.clone(),
             };
@@ -90,7 +96,10 @@ impl Binder {
                 mask: one_mask | two_mask,
                 sides: Some((one_mask, two_mask)),
             });
-            visible.push(Visible { name: name.clone(), typed: merged });
+            visible.push(Visible {
+                name: name.clone(),
+                typed: merged,
+            });
         }
         let rest = left.visible.into_iter().chain(right.visible);
         visible.extend(rest.filter(|column| !names.contains(&column.name)));
@@ -99,8 +108,14 @@ impl Binder {
             conditions.extend(self.conditions(on)?);
         }
         let within = left.from.mask() | right.from.mask();
-        if conditions.iter().any(|condition| condition.mask & !within != 0) {
-            return Err(Error::new("42P01", "a JOIN's condition names a table that is not part of the JOIN"));
+        if conditions
+            .iter()
+            .any(|condition| condition.mask & !within != 0)
+        {
+            return Err(Error::new(
+                "42P01",
+                "a JOIN's condition names a table that is not part of the JOIN",
+            ));
         }
         let (outer_left, outer_right) = match kind {
             "right" => (right.from, left.from),
@@ -126,32 +141,69 @@ impl Binder {
     fn factor(&mut self, factor: &TableFactor, before: &[Visible]) -> Result<Joined> {
         let unsupported = || Err(Error::unsupported(format_args!("\"{factor}\" in FROM")));
         match factor {
-            TableFactor::Table { name, alias, args: None, with_hints, version, with_ordinality: false, partitions, json_path, sample, index_hints }
-                if with_hints.is_empty()
-                    && version.is_none()
-                    && partitions.is_empty()
-                    && json_path.is_none()
-                    && sample.is_none()
-                    && index_hints.is_empty() =>
+            TableFactor::Table {
+                name,
+                alias,
+                args: None,
+                with_hints,
+                version,
+                with_ordinality: false,
+                partitions,
+                json_path,
+                sample,
+                index_hints,
+            } if with_hints.is_empty()
+                && version.is_none()
+                && partitions.is_empty()
+                && json_path.is_none()
+                && sample.is_none()
+                && index_hints.is_empty() =>
             {
                 let path = path(name)?;
                 self.table(&path, alias.as_ref())
             }
-            TableFactor::Table { name, alias, args: Some(arguments), with_ordinality, sample: None, .. }
-                if arguments.settings.is_none() =>
-            {
+            TableFactor::Table {
+                name,
+                alias,
+                args: Some(arguments),
+                with_ordinality,
+                sample: None,
+                ..
+            } if arguments.settings.is_none() => {
                 let arguments = plain(&arguments.args)?;
                 self.function_item(&path(name)?, &arguments, *with_ordinality, alias.as_ref())
             }
-            TableFactor::Function { name, args, with_ordinality, alias, .. } => {
+            TableFactor::Function {
+                name,
+                args,
+                with_ordinality,
+                alias,
+                ..
+            } => {
                 let arguments = plain(args)?;
                 self.function_item(&path(name)?, &arguments, *with_ordinality, alias.as_ref())
             }
-            TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_ordinality, .. } => {
+            TableFactor::UNNEST {
+                alias,
+                array_exprs,
+                with_offset: false,
+                with_ordinality,
+                ..
+            } => {
                 let arguments: Vec<&Syntax> = array_exprs.iter().collect();
-                self.function_item(&["unnest".to_owned()], &arguments, *with_ordinality, alias.as_ref())
+                self.function_item(
+                    &["unnest".to_owned()],
+                    &arguments,
+                    *with_ordinality,
+                    alias.as_ref(),
+                )
             }
-            TableFactor::Derived { lateral, subquery, alias, sample: None } => {
+            TableFactor::Derived {
+                lateral,
+                subquery,
+                alias,
+                sample: None,
+            } => {
                 let touched = std::mem::take(&mut self.scope().touched);
                 let place = self.scopes.len() - 1;
                 self.scope().is_hidden = !lateral;
@@ -161,9 +213,19 @@ impl Binder {
                 self.settle(&mut plan)?;
                 let needs = std::mem::replace(&mut self.scope().touched, touched);
                 let columns = plan.columns.clone();
-                self.item(Source::Plan(Arc::new(plan), 0), None, None, columns, needs, alias.as_ref())
+                self.item(
+                    Source::Plan(Arc::new(plan), 0),
+                    None,
+                    None,
+                    columns,
+                    needs,
+                    alias.as_ref(),
+                )
             }
-            TableFactor::NestedJoin { table_with_joins, alias: None } => self.joined(table_with_joins, before),
+            TableFactor::NestedJoin {
+                table_with_joins,
+                alias: None,
+            } => self.joined(table_with_joins, before),
             _ => unsupported(),
         }
     }
@@ -172,19 +234,35 @@ impl Binder {
         let (schema, name) = match path {
             [name] => (None, name),
             [schema, name] | [_, schema, name] => (Some(schema.as_str()), name),
-            _ => return Err(Error::new("42601", format!("improper qualified name: {}", path.join(".")))),
+            _ => {
+                return Err(Error::new(
+                    "42601",
+                    format!("improper qualified name: {}", path.join(".")),
+                ));
+            }
         };
         if schema.is_none()
             && let Some(found) = self.named.iter().rev().find(|named| named.name == *name)
         {
-            let (plan, columns, home) = (Arc::clone(&found.plan), found.columns.clone(), found.home);
+            let (plan, columns, home) =
+                (Arc::clone(&found.plan), found.columns.clone(), found.home);
             if plan.is_correlated {
-                self.scopes[home..].iter_mut().for_each(|scope| scope.is_correlated = true);
+                self.scopes[home..]
+                    .iter_mut()
+                    .for_each(|scope| scope.is_correlated = true);
             }
             let source = Source::Plan(plan, self.scopes.len() - home);
             return self.item(source, None, Some(name), columns, 0, alias);
         }
-        let missing = || Error::new("42P01", format!("relation \"{}\" does not exist in the system catalog", path.join(".")));
+        let missing = || {
+            Error::new(
+                "42P01",
+                format!(
+                    "relation \"{}\" does not exist in the system catalog",
+                    path.join(".")
+                ),
+            )
+        };
         let table = Declared::named(schema, name).ok_or_else(missing)?;
         tables::check(table)?;
         let columns = table.columns.iter().map(|column| Column {
@@ -192,7 +270,14 @@ impl Binder {
             ty: column.ty,
             fields: Vec::new(),
         });
-        self.item(Source::Table(table), Some(table.schema), Some(name), columns.collect(), 0, alias)
+        self.item(
+            Source::Table(table),
+            Some(table.schema),
+            Some(name),
+            columns.collect(),
+            0,
+            alias,
+        )
     }
 
     fn function_item(
@@ -216,7 +301,10 @@ impl Binder {
                 Some(function) => self.rows_function(function, name, arguments)?,
                 None => {
                     if named(name, arguments.len()).next().is_none() {
-                        return Err(Error::no_function(format_args!("{name} with {} arguments", arguments.len())));
+                        return Err(Error::no_function(format_args!(
+                            "{name} with {} arguments",
+                            arguments.len()
+                        )));
                     }
                     let (function, typed) = self.scalar(name, arguments)?;
                     let function = RowsFunction::Single(function);
@@ -230,10 +318,21 @@ impl Binder {
             only.name = folded(&alias.name);
         }
         if is_numbered {
-            columns.push(Column { name: "ordinality".to_owned(), ty: Type::INT8, fields: Vec::new() });
+            columns.push(Column {
+                name: "ordinality".to_owned(),
+                ty: Type::INT8,
+                fields: Vec::new(),
+            });
         }
         let needs = std::mem::replace(&mut self.scope().touched, touched);
-        self.item(Source::Functions(functions, is_numbered), None, Some(name), columns, needs, alias)
+        self.item(
+            Source::Functions(functions, is_numbered),
+            None,
+            Some(name),
+            columns,
+            needs,
+            alias,
+        )
     }
 
     fn item(
@@ -247,7 +346,11 @@ impl Binder {
     ) -> Result<Joined> {
         if let Some(alias) = alias {
             if alias.columns.len() > columns.len() {
-                let message = format!("table \"{}\" has {} columns available", alias.name, columns.len());
+                let message = format!(
+                    "table \"{}\" has {} columns available",
+                    alias.name,
+                    columns.len()
+                );
                 return Err(Error::new("42P10", message));
             }
             for (column, given) in columns.iter_mut().zip(&alias.columns) {
@@ -257,25 +360,48 @@ impl Binder {
         let is_table = matches!(source, Source::Table(_));
         let (schema, name) = match alias {
             Some(alias) => (None, folded(&alias.name)),
-            None => (schema.map(str::to_owned), name.unwrap_or_default().to_owned()),
+            None => (
+                schema.map(str::to_owned),
+                name.unwrap_or_default().to_owned(),
+            ),
         };
         let scope = self.scope();
         let place = scope.items.len();
         if place == ITEMS_MOST {
-            return Err(Error::unsupported(format_args!("a FROM of more than {ITEMS_MOST} tables")));
+            return Err(Error::unsupported(format_args!(
+                "a FROM of more than {ITEMS_MOST} tables"
+            )));
         }
-        let is_taken = scope.names.iter().any(|item| item.name == name && item.schema == schema);
+        let is_taken = scope
+            .names
+            .iter()
+            .any(|item| item.name == name && item.schema == schema);
         if is_taken && !name.is_empty() {
-            return Err(Error::new("42712", format!("table name \"{name}\" specified more than once")));
+            return Err(Error::new(
+                "42712",
+                format!("table name \"{name}\" specified more than once"),
+            ));
         }
         let visible = columns.iter().enumerate().map(|(column, found)| Visible {
             name: found.name.clone(),
             typed: found.at(place, column),
         });
         let visible = visible.collect();
-        scope.items.push(Item { source, width: columns.len() + usize::from(is_table), needs });
-        scope.names.push(ItemNames { schema, name, columns, is_table });
-        Ok(Joined { from: From::Item(place), visible })
+        scope.items.push(Item {
+            source,
+            width: columns.len() + usize::from(is_table),
+            needs,
+        });
+        scope.names.push(ItemNames {
+            schema,
+            name,
+            columns,
+            is_table,
+        });
+        Ok(Joined {
+            from: From::Item(place),
+            visible,
+        })
     }
 
     /// Conditions that must hold together.
@@ -284,7 +410,11 @@ impl Binder {
         for part in super::expression::chain(syntax, &sqlparser::ast::BinaryOperator::And) {
             let touched = std::mem::take(&mut self.scope().touched);
             let condition = match super::expression::bare(part) {
-                Syntax::BinaryOp { left, op: sqlparser::ast::BinaryOperator::Eq, right } => {
+                Syntax::BinaryOp {
+                    left,
+                    op: sqlparser::ast::BinaryOperator::Eq,
+                    right,
+                } => {
                     let left = self.expr(left)?;
                     let left_mask = std::mem::take(&mut self.scope().touched);
                     let right = self.expr(right)?;
@@ -298,7 +428,11 @@ impl Binder {
                 }
                 part => {
                     let expr = self.truth(part)?;
-                    Condition { expr, mask: self.scope().touched, sides: None }
+                    Condition {
+                        expr,
+                        mask: self.scope().touched,
+                        sides: None,
+                    }
                 }
             };
             self.scope().touched = touched | condition.mask;
@@ -332,8 +466,14 @@ fn only(visible: &[Visible], name: &str) -> Result<Typed> {
     let mut found = visible.iter().filter(|column| column.name == name);
     match (found.next(), found.next()) {
         (Some(column), None) => Ok(column.typed.clone()),
-        (Some(_), Some(_)) => Err(Error::new("42702", format!("common column name \"{name}\" appears more than once"))),
-        _ => Err(Error::new("42703", format!("column \"{name}\" specified in USING clause does not exist"))),
+        (Some(_), Some(_)) => Err(Error::new(
+            "42702",
+            format!("common column name \"{name}\" appears more than once"),
+        )),
+        _ => Err(Error::new(
+            "42703",
+            format!("column \"{name}\" specified in USING clause does not exist"),
+        )),
     }
 }
 

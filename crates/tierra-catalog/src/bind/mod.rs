@@ -32,7 +32,11 @@ pub(crate) struct Typed {
 
 impl Typed {
     fn new(expr: Expr, ty: Type) -> Self {
-        Self { expr, ty, fields: Vec::new() }
+        Self {
+            expr,
+            ty,
+            fields: Vec::new(),
+        }
     }
 
     fn bool(expr: Expr) -> Self {
@@ -118,7 +122,9 @@ impl Binder {
     }
 
     fn scope(&mut self) -> &mut Scope {
-        self.scopes.last_mut().expect("names are bound within a query")
+        self.scopes
+            .last_mut()
+            .expect("names are bound within a query")
     }
 
     /// What a name means: a column of this query, or else of the nearest one around it that has it.
@@ -143,26 +149,35 @@ impl Binder {
             if up > 0 {
                 self.outer_names += 1;
                 self.outermost = self.outermost.min(place);
-                self.scopes[place + 1..].iter_mut().for_each(|scope| scope.is_correlated = true);
+                self.scopes[place + 1..]
+                    .iter_mut()
+                    .for_each(|scope| scope.is_correlated = true);
             }
             return Ok(found);
         }
         Err(match path {
-            [item, ..] if path.len() > 1 && !self.has_item(item) => {
-                Error::new("42P01", format!("missing FROM-clause entry for table \"{item}\""))
-            }
-            path => Error::new("42703", format!("column \"{}\" does not exist", path.join("."))),
+            [item, ..] if path.len() > 1 && !self.has_item(item) => Error::new(
+                "42P01",
+                format!("missing FROM-clause entry for table \"{item}\""),
+            ),
+            path => Error::new(
+                "42703",
+                format!("column \"{}\" does not exist", path.join(".")),
+            ),
         })
     }
 
     fn has_item(&self, name: &str) -> bool {
-        self.scopes.iter().any(|scope| scope.names.iter().any(|item| item.name == name))
+        self.scopes
+            .iter()
+            .any(|scope| scope.names.iter().any(|item| item.name == name))
     }
 }
 
 impl Scope {
     fn find(&self, path: &[String]) -> Result<Option<Typed>> {
-        let ambiguous = |name: &str| Error::new("42702", format!("column reference \"{name}\" is ambiguous"));
+        let ambiguous =
+            |name: &str| Error::new("42702", format!("column reference \"{name}\" is ambiguous"));
         let (schema, item, name) = match path {
             [name] => {
                 let mut found = self.visible.iter().filter(|visible| visible.name == *name);
@@ -192,8 +207,17 @@ impl Scope {
 }
 
 impl ItemNames {
-    fn find(&self, item: usize, name: &str, ambiguous: impl Fn(&str) -> Error) -> Result<Option<Typed>> {
-        let mut found = self.columns.iter().enumerate().filter(|(_, column)| column.name == name);
+    fn find(
+        &self,
+        item: usize,
+        name: &str,
+        ambiguous: impl Fn(&str) -> Error,
+    ) -> Result<Option<Typed>> {
+        let mut found = self
+            .columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| column.name == name);
         let first = found.next();
         if found.next().is_some() {
             return Err(ambiguous(name));
@@ -202,7 +226,14 @@ impl ItemNames {
             Some((column, found)) => Some(found.at(item, column)),
             None if name == "tableoid" && self.is_table => {
                 let column = self.columns.len();
-                Some(Typed::new(Expr::Column { up: 0, item, column }, Type::OID))
+                Some(Typed::new(
+                    Expr::Column {
+                        up: 0,
+                        item,
+                        column,
+                    },
+                    Type::OID,
+                ))
             }
             None => None,
         })
@@ -213,7 +244,11 @@ impl Column {
     /// It, as a column of an item.
     fn at(&self, item: usize, column: usize) -> Typed {
         Typed {
-            expr: Expr::Column { up: 0, item, column },
+            expr: Expr::Column {
+                up: 0,
+                item,
+                column,
+            },
             ty: self.ty,
             fields: self.fields.clone(),
         }
@@ -223,7 +258,11 @@ impl Column {
 /// Makes a column of its query one of a query `up` levels around. Only columns and what joins make of them come here.
 fn lift(expr: &mut Expr, up: usize, columns: &mut Vec<(usize, usize)>) {
     match expr {
-        Expr::Column { up: own, item, column } => {
+        Expr::Column {
+            up: own,
+            item,
+            column,
+        } => {
             *own = up;
             columns.push((*item, *column));
         }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use sqlparser::ast::{
-    Distinct as DistinctSyntax, Expr as Syntax, Function, FunctionArguments, GroupByExpr, LimitClause, OrderBy, OrderByExpr,
-    OrderByKind, Query, Select as SelectSyntax, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator,
-    SetQuantifier, Value as Literal, With,
+    Distinct as DistinctSyntax, Expr as Syntax, Function, FunctionArguments, GroupByExpr,
+    LimitClause, OrderBy, OrderByExpr, OrderByKind, Query, Select as SelectSyntax, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Value as Literal, With,
 };
 
 use super::coerce::unified;
@@ -38,8 +38,13 @@ impl Binder {
             SetExpr::Select(select) => self.select(select, query.order_by.as_ref())?,
             body => {
                 let mut plan = self.body(body)?;
-                let has_own = !plan.order.is_empty() || plan.limit.is_some() || plan.offset.is_some();
-                if has_own && (query.order_by.is_some() || query.limit_clause.is_some() || query.fetch.is_some()) {
+                let has_own =
+                    !plan.order.is_empty() || plan.limit.is_some() || plan.offset.is_some();
+                if has_own
+                    && (query.order_by.is_some()
+                        || query.limit_clause.is_some()
+                        || query.fetch.is_some())
+                {
                     plan = around(plan);
                 }
                 if let Some(order) = &query.order_by {
@@ -89,7 +94,9 @@ impl Binder {
                 let inner = Arc::get_mut(inner).ok_or_else(|| Error::unsupported("this query"))?;
                 self.coerce_column(inner, place, to)
             }
-            Body::Working(_) | Body::Recursive { .. } => Err(Error::unsupported("a literal in a recursive query")),
+            Body::Working(_) | Body::Recursive { .. } => {
+                Err(Error::unsupported("a literal in a recursive query"))
+            }
         }
     }
 
@@ -101,17 +108,35 @@ impl Binder {
             let name = folded(&cte.alias.name);
             let home = self.scopes.len();
             let mut plan = match &*cte.query.body {
-                SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right }
-                    if with.recursive && cte.query.with.is_none() && cte.query.order_by.is_none() && cte.query.limit_clause.is_none() =>
+                SetExpr::SetOperation {
+                    left,
+                    op: SetOperator::Union,
+                    set_quantifier,
+                    right,
+                } if with.recursive
+                    && cte.query.with.is_none()
+                    && cte.query.order_by.is_none()
+                    && cte.query.limit_clause.is_none() =>
                 {
-                    self.recursive(&name, left, right, *set_quantifier == SetQuantifier::All, &cte.alias.columns)?
+                    self.recursive(
+                        &name,
+                        left,
+                        right,
+                        *set_quantifier == SetQuantifier::All,
+                        &cte.alias.columns,
+                    )?
                 }
                 _ => self.query(&cte.query)?,
             };
             self.settle(&mut plan)?;
             rename(&mut plan.columns, &cte.alias.columns)?;
             let columns = plan.columns.clone();
-            self.named.push(Named { name, columns, plan: Arc::new(plan), home });
+            self.named.push(Named {
+                name,
+                columns,
+                plan: Arc::new(plan),
+                home,
+            });
         }
         Ok(())
     }
@@ -143,14 +168,22 @@ impl Binder {
         self.named.pop();
         let mut step = step?;
         if step.columns.len() != columns.len() {
-            return Err(Error::new("42601", "each UNION query must have the same number of columns"));
+            return Err(Error::new(
+                "42601",
+                "each UNION query must have the same number of columns",
+            ));
         }
         for (place, column) in columns.iter().enumerate() {
             self.coerce_column(&mut step, place, column.ty)?;
         }
         let is_correlated = self.outermost < home;
         self.outermost = self.outermost.min(outermost);
-        let body = Body::Recursive { number, all, first: Arc::new(first), step: Arc::new(step) };
+        let body = Body::Recursive {
+            number,
+            all,
+            first: Arc::new(first),
+            step: Arc::new(step),
+        };
         Ok(plan_of(columns, body, is_correlated))
     }
 
@@ -162,9 +195,16 @@ impl Binder {
                 self.scopes.push(Scope::default());
                 let mut rows: Vec<Vec<Typed>> = Vec::new();
                 for row in &values.rows {
-                    let row = row.content.iter().map(|expr| self.expr(expr)).collect::<Result<Vec<_>>>()?;
+                    let row = row
+                        .content
+                        .iter()
+                        .map(|expr| self.expr(expr))
+                        .collect::<Result<Vec<_>>>()?;
                     if rows.first().is_some_and(|first| first.len() != row.len()) {
-                        return Err(Error::new("42601", "VALUES lists must all be the same length"));
+                        return Err(Error::new(
+                            "42601",
+                            "VALUES lists must all be the same length",
+                        ));
                     }
                     rows.push(row);
                 }
@@ -177,14 +217,25 @@ impl Binder {
                     for row in &mut rows {
                         row[place] = self.coerced(row[place].clone(), ty)?;
                     }
-                    columns.push(Column { name: format!("column{}", place + 1), ty, fields: Vec::new() });
+                    columns.push(Column {
+                        name: format!("column{}", place + 1),
+                        ty,
+                        fields: Vec::new(),
+                    });
                 }
-                let rows = rows.into_iter().map(|row| row.into_iter().map(|typed| typed.expr).collect());
+                let rows = rows
+                    .into_iter()
+                    .map(|row| row.into_iter().map(|typed| typed.expr).collect());
                 let body = Body::Values(rows.collect());
                 let scope = self.scopes.pop().unwrap_or_default();
                 Ok(plan_of(columns, body, scope.is_correlated))
             }
-            SetExpr::SetOperation { left, op, set_quantifier, right } => {
+            SetExpr::SetOperation {
+                left,
+                op,
+                set_quantifier,
+                right,
+            } => {
                 self.depth += 1;
                 if self.depth > super::DEPTH_MOST {
                     return Err(Error::new("54001", "the query is nested too deep"));
@@ -213,7 +264,12 @@ impl Binder {
                     self.coerce_column(&mut right, place, column.ty)?;
                 }
                 let is_correlated = left.is_correlated || right.is_correlated;
-                let body = Body::Set { kind, all, left: Arc::new(left), right: Arc::new(right) };
+                let body = Body::Set {
+                    kind,
+                    all,
+                    left: Arc::new(left),
+                    right: Arc::new(right),
+                };
                 Ok(plan_of(columns, body, is_correlated))
             }
             other => Err(Error::unsupported(format_args!("\"{other}\""))),
@@ -224,7 +280,11 @@ impl Binder {
         let (mut limit, mut offset) = (None, None);
         match &query.limit_clause {
             None => {}
-            Some(LimitClause::LimitOffset { limit: most, offset: skipped, limit_by }) if limit_by.is_empty() => {
+            Some(LimitClause::LimitOffset {
+                limit: most,
+                offset: skipped,
+                limit_by,
+            }) if limit_by.is_empty() => {
                 limit = most.as_ref();
                 offset = skipped.as_ref().map(|offset| &offset.value);
             }
@@ -259,7 +319,12 @@ impl Binder {
                 }
                 other => place(other, columns.len())?,
             };
-            let missing = || Error::unsupported(format_args!("ORDER BY {} behind a set operation", syntax.expr));
+            let missing = || {
+                Error::unsupported(format_args!(
+                    "ORDER BY {} behind a set operation",
+                    syntax.expr
+                ))
+            };
             key(place.ok_or_else(missing)?, syntax)
         });
         keys.collect()
@@ -278,13 +343,21 @@ impl Binder {
         let keys = scope.keys.clone();
         scope.loose.clear();
         scope.allows_aggregates = true;
-        let having = select.having.as_ref().map(|having| self.truth(having)).transpose()?;
+        let having = select
+            .having
+            .as_ref()
+            .map(|having| self.truth(having))
+            .transpose()?;
         self.scope().allows_rows = true;
         let mut outputs: Vec<Typed> = Vec::new();
         let mut columns: Vec<Column> = Vec::new();
         for item in &select.projection {
             for (name, typed) in self.outputs(item)? {
-                columns.push(Column { name, ty: typed.ty, fields: typed.fields.clone() });
+                columns.push(Column {
+                    name,
+                    ty: typed.ty,
+                    fields: typed.fields.clone(),
+                });
                 outputs.push(typed);
             }
         }
@@ -302,22 +375,32 @@ impl Binder {
             let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
             return Err(Error::new("42P10", message));
         }
-        if let (Distinct::On(places), Some(DistinctSyntax::On(exprs))) = (&mut distinct, &select.distinct) {
+        if let (Distinct::On(places), Some(DistinctSyntax::On(exprs))) =
+            (&mut distinct, &select.distinct)
+        {
             for syntax in exprs {
                 places.push(self.output_place(syntax, &columns, &mut outputs)?);
             }
             let leading = order_places.iter().take(places.len());
             if leading.into_iter().any(|key| !places.contains(&key.by)) {
-                let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+                let message =
+                    "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
                 return Err(Error::new("42P10", message));
             }
         }
         let scope = self.scopes.pop().unwrap_or_default();
-        let is_grouped = !keys.is_empty() || having.is_some() || !scope.aggregates.is_empty() || is_grouped_by(select);
+        let is_grouped = !keys.is_empty()
+            || having.is_some()
+            || !scope.aggregates.is_empty()
+            || is_grouped_by(select);
         if is_grouped {
             check_loose(&scope, &keys)?;
         }
-        let group = is_grouped.then_some(Group { keys, aggregates: scope.aggregates, having });
+        let group = is_grouped.then_some(Group {
+            keys,
+            aggregates: scope.aggregates,
+            having,
+        });
         let body = Select {
             items: scope.items,
             from,
@@ -343,8 +426,13 @@ impl Binder {
         let mut keys = Vec::new();
         for syntax in exprs {
             let item = |place: usize| match select.projection.get(place) {
-                Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => Ok(expr),
-                _ => Err(Error::new("42P10", format!("GROUP BY position {} is not in select list", place + 1))),
+                Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
+                    Ok(expr)
+                }
+                _ => Err(Error::new(
+                    "42P10",
+                    format!("GROUP BY position {} is not in select list", place + 1),
+                )),
             };
             let mut syntax = syntax;
             if let Some(place) = place(syntax, usize::MAX)? {
@@ -352,9 +440,16 @@ impl Binder {
             } else if let Syntax::Identifier(name) = syntax {
                 let name = folded(name);
                 // A name is that of a column of FROM, or else of the result.
-                if !self.scope().visible.iter().any(|visible| visible.name == name) {
+                if !self
+                    .scope()
+                    .visible
+                    .iter()
+                    .any(|visible| visible.name == name)
+                {
                     let named = select.projection.iter().find_map(|item| match item {
-                        SelectItem::ExprWithAlias { expr, alias } if folded(alias) == name => Some(expr),
+                        SelectItem::ExprWithAlias { expr, alias } if folded(alias) == name => {
+                            Some(expr)
+                        }
                         _ => None,
                     });
                     syntax = named.unwrap_or(syntax);
@@ -367,7 +462,11 @@ impl Binder {
                 }
                 syntax => {
                     let typed = self.expr(syntax)?;
-                    let typed = if typed.ty == Type::UNKNOWN { self.coerced(typed, Type::TEXT)? } else { typed };
+                    let typed = if typed.ty == Type::UNKNOWN {
+                        self.coerced(typed, Type::TEXT)?
+                    } else {
+                        typed
+                    };
                     keys.push(typed.expr);
                 }
             }
@@ -391,29 +490,57 @@ impl Binder {
                 };
                 Ok(vec![(name, typed)])
             }
-            SelectItem::ExprWithAlias { expr, alias } => Ok(vec![(folded(alias), self.expr(expr)?)]),
+            SelectItem::ExprWithAlias { expr, alias } => {
+                Ok(vec![(folded(alias), self.expr(expr)?)])
+            }
             SelectItem::Wildcard(options) if *options == plain => {
                 let visible = &self.scope().visible;
-                let found: Vec<_> = visible.iter().map(|column| (column.name.clone(), column.typed.clone())).collect();
+                let found: Vec<_> = visible
+                    .iter()
+                    .map(|column| (column.name.clone(), column.typed.clone()))
+                    .collect();
                 self.name_all(&found);
                 Ok(found)
             }
-            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) if *options == plain => {
+            SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(name),
+                options,
+            ) if *options == plain => {
                 let path = path(name)?;
                 let last = path.last().map_or("", String::as_str);
-                let place = self.scope().names.iter().position(|names| names.name == last);
-                let missing = || Error::new("42P01", format!("missing FROM-clause entry for table \"{last}\""));
+                let place = self
+                    .scope()
+                    .names
+                    .iter()
+                    .position(|names| names.name == last);
+                let missing = || {
+                    Error::new(
+                        "42P01",
+                        format!("missing FROM-clause entry for table \"{last}\""),
+                    )
+                };
                 let place = place.ok_or_else(missing)?;
                 let columns = self.scope().names[place].columns.iter().enumerate();
-                let found: Vec<_> = columns.map(|(column, found)| (found.name.clone(), found.at(place, column))).collect();
+                let found: Vec<_> = columns
+                    .map(|(column, found)| (found.name.clone(), found.at(place, column)))
+                    .collect();
                 self.name_all(&found);
                 Ok(found)
             }
-            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(expr), options) if *options == plain => {
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(expr), options)
+                if *options == plain =>
+            {
                 let typed = self.expr(expr)?;
                 let fields = typed.fields.iter().enumerate().map(|(place, field)| {
                     let expr = Expr::Field(Box::new(typed.expr.clone()), place);
-                    (field.name.clone(), Typed { expr, ty: field.ty, fields: field.fields.clone() })
+                    (
+                        field.name.clone(),
+                        Typed {
+                            expr,
+                            ty: field.ty,
+                            fields: field.fields.clone(),
+                        },
+                    )
                 });
                 let fields: Vec<_> = fields.collect();
                 match fields.is_empty() {
@@ -421,7 +548,9 @@ impl Binder {
                     false => Ok(fields),
                 }
             }
-            other => Err(Error::unsupported(format_args!("\"{other}\" in the select list"))),
+            other => Err(Error::unsupported(format_args!(
+                "\"{other}\" in the select list"
+            ))),
         }
     }
 
@@ -439,22 +568,37 @@ impl Binder {
     }
 
     /// The place of the column that ORDER BY or DISTINCT ON names. One that is not in the select list is added behind it.
-    fn output_place(&mut self, syntax: &Syntax, columns: &[Column], outputs: &mut Vec<Typed>) -> Result<usize> {
+    fn output_place(
+        &mut self,
+        syntax: &Syntax,
+        columns: &[Column],
+        outputs: &mut Vec<Typed>,
+    ) -> Result<usize> {
         if let Some(place) = place(syntax, columns.len())? {
             return Ok(place);
         }
         if let Syntax::Identifier(name) = syntax {
             let name = folded(name);
-            let mut found = columns.iter().enumerate().filter(|(_, column)| column.name == name);
+            let mut found = columns
+                .iter()
+                .enumerate()
+                .filter(|(_, column)| column.name == name);
             if let Some((first, _)) = found.next() {
                 if found.any(|(place, _)| outputs[place].expr != outputs[first].expr) {
-                    return Err(Error::new("42702", format!("ORDER BY \"{name}\" is ambiguous")));
+                    return Err(Error::new(
+                        "42702",
+                        format!("ORDER BY \"{name}\" is ambiguous"),
+                    ));
                 }
                 return Ok(first);
             }
         }
         let typed = self.expr(syntax)?;
-        let typed = if typed.ty == Type::UNKNOWN { self.coerced(typed, Type::TEXT)? } else { typed };
+        let typed = if typed.ty == Type::UNKNOWN {
+            self.coerced(typed, Type::TEXT)?
+        } else {
+            typed
+        };
         let known = outputs.iter().position(|output| output.expr == typed.expr);
         Ok(known.unwrap_or_else(|| {
             outputs.push(typed);
@@ -486,7 +630,10 @@ fn around(plan: Plan) -> Plan {
 
 fn rename(columns: &mut [Column], names: &[sqlparser::ast::TableAliasColumnDef]) -> Result<()> {
     if names.len() > columns.len() {
-        return Err(Error::new("42P10", format!("the query of WITH has {} columns", columns.len())));
+        return Err(Error::new(
+            "42P10",
+            format!("the query of WITH has {} columns", columns.len()),
+        ));
     }
     for (column, name) in columns.iter_mut().zip(names) {
         column.name = folded(&name.name);
@@ -502,7 +649,10 @@ fn place(syntax: &Syntax, columns: usize) -> Result<Option<usize>> {
     match &value.value {
         Literal::Number(digits, _) => match digits.parse::<usize>() {
             Ok(place) if (1..=columns).contains(&place) => Ok(Some(place - 1)),
-            _ => Err(Error::new("42P10", format!("ORDER BY position {digits} is not in select list"))),
+            _ => Err(Error::new(
+                "42P10",
+                format!("ORDER BY position {digits} is not in select list"),
+            )),
         },
         _ => Ok(None),
     }
@@ -521,12 +671,22 @@ pub(super) fn key<By>(by: By, syntax: &OrderByExpr) -> Result<Key<By>> {
         return Err(Error::unsupported("WITH FILL"));
     }
     let is_descending = syntax.options.asc == Some(false);
-    Ok(Key { by, is_descending, nulls_first: syntax.options.nulls_first.unwrap_or(is_descending) })
+    Ok(Key {
+        by,
+        is_descending,
+        nulls_first: syntax.options.nulls_first.unwrap_or(is_descending),
+    })
 }
 
 /// Fails if a column is named that differs within a group.
 fn check_loose(scope: &Scope, keys: &[Expr]) -> Result<()> {
-    let is_key = |item: usize, column: usize| keys.contains(&Expr::Column { up: 0, item, column });
+    let is_key = |item: usize, column: usize| {
+        keys.contains(&Expr::Column {
+            up: 0,
+            item,
+            column,
+        })
+    };
     for (item, column) in &scope.loose {
         // What belongs to a table's number is the same as long as that is.
         let has_number = match &scope.items[*item].source {
@@ -538,7 +698,10 @@ fn check_loose(scope: &Scope, keys: &[Expr]) -> Result<()> {
         };
         if !is_key(*item, *column) && !has_number {
             let names = &scope.names[*item];
-            let column = names.columns.get(*column).map_or("tableoid", |column| column.name.as_str());
+            let column = names
+                .columns
+                .get(*column)
+                .map_or("tableoid", |column| column.name.as_str());
             let message = format!(
                 "column \"{}.{column}\" must appear in the GROUP BY clause or be used in an aggregate function",
                 names.name
@@ -563,7 +726,11 @@ fn check_select(select: &SelectSyntax) -> Result<()> {
         && select.named_window.is_empty()
         && select.qualify.is_none()
         && select.value_table_mode.is_none();
-    if is_plain { Ok(()) } else { Err(Error::unsupported("a clause of this SELECT")) }
+    if is_plain {
+        Ok(())
+    } else {
+        Err(Error::unsupported("a clause of this SELECT"))
+    }
 }
 
 /// The name that a column has if it is given none.
@@ -575,9 +742,14 @@ fn name_of(syntax: &Syntax) -> String {
         Syntax::Nested(inner) | Syntax::Collate { expr: inner, .. } => name_of(inner),
         Syntax::Function(Function { name, args, .. }) => match args {
             FunctionArguments::Subquery(_) => "array".to_owned(),
-            _ => path(name).ok().and_then(|mut path| path.pop()).unwrap_or_else(none),
+            _ => path(name)
+                .ok()
+                .and_then(|mut path| path.pop())
+                .unwrap_or_else(none),
         },
-        Syntax::Cast { expr, data_type, .. } => match name_of(expr) {
+        Syntax::Cast {
+            expr, data_type, ..
+        } => match name_of(expr) {
             name if name == "?column?" => match Type::of_sql(data_type) {
                 Ok((ty, _)) => ty.row().map_or_else(none, |row| row.name.to_owned()),
                 Err(_) => none(),

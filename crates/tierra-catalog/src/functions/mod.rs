@@ -48,16 +48,29 @@ const fn function(
     result: Type,
     run: fn(&Run<'_>, &[Value]) -> Result<Value>,
 ) -> Function {
-    Function { name, arguments, is_variadic: false, result, is_strict: true, run }
+    Function {
+        name,
+        arguments,
+        is_variadic: false,
+        result,
+        is_strict: true,
+        run,
+    }
 }
 
 impl Function {
     const fn called_on_null(self) -> Self {
-        Self { is_strict: false, ..self }
+        Self {
+            is_strict: false,
+            ..self
+        }
     }
 
     const fn variadic(self) -> Self {
-        Self { is_variadic: true, ..self }
+        Self {
+            is_variadic: true,
+            ..self
+        }
     }
 
     fn takes(&self, count: usize) -> bool {
@@ -70,13 +83,21 @@ impl Function {
     /// The type of the parameter that takes the argument at this place.
     pub(crate) fn parameter(&self, place: usize) -> Type {
         let last = self.arguments.len().saturating_sub(1);
-        self.arguments.get(place.min(last)).copied().unwrap_or(Type::ANY)
+        self.arguments
+            .get(place.min(last))
+            .copied()
+            .unwrap_or(Type::ANY)
     }
 }
 
 /// The functions of this name that take so many arguments.
 pub(crate) fn named(name: &str, count: usize) -> impl Iterator<Item = &'static Function> {
-    let all = [text::FUNCTIONS, array::FUNCTIONS, system::FUNCTIONS, system::PRIVILEGES];
+    let all = [
+        text::FUNCTIONS,
+        array::FUNCTIONS,
+        system::FUNCTIONS,
+        system::PRIVILEGES,
+    ];
     let all = all.into_iter().flatten();
     all.filter(move |function| function.name == name && function.takes(count))
 }
@@ -84,8 +105,12 @@ pub(crate) fn named(name: &str, count: usize) -> impl Iterator<Item = &'static F
 /// Whether there is a function of this name that only the system catalog has.
 pub(crate) fn is_of_catalog(name: &str) -> bool {
     let all = system::FUNCTIONS.iter().chain(system::PRIVILEGES);
-    all.chain(text::FUNCTIONS.iter().filter(|function| function.name == "quote_ident"))
-        .any(|function| function.name == name)
+    all.chain(
+        text::FUNCTIONS
+            .iter()
+            .filter(|function| function.name == "quote_ident"),
+    )
+    .any(|function| function.name == name)
 }
 
 #[cfg(test)]
@@ -95,7 +120,10 @@ mod tests {
     #[test]
     fn parameters_of_many_arguments_are_the_last_one() {
         let concat = named("concat_ws", 3).next().unwrap();
-        assert_eq!((concat.parameter(0), concat.parameter(2)), (Type::TEXT, OUTPUT));
+        assert_eq!(
+            (concat.parameter(0), concat.parameter(2)),
+            (Type::TEXT, OUTPUT)
+        );
         assert!(named("concat", 0).next().is_some() && named("lower", 2).next().is_none());
         assert!(is_of_catalog("pg_get_userbyid") && !is_of_catalog("lower"));
     }

@@ -58,14 +58,26 @@ impl RowsFunction {
 
     /// The columns, for arguments of these types.
     pub(crate) fn columns(self, name: &str, arguments: &[Type]) -> Result<Vec<Column>> {
-        let column = |name: &str, ty| Column { name: name.to_owned(), ty, fields: Vec::new() };
+        let column = |name: &str, ty| Column {
+            name: name.to_owned(),
+            ty,
+            fields: Vec::new(),
+        };
         let element = || {
             let ty = arguments.first().copied().unwrap_or(Type::UNKNOWN);
-            ty.element().ok_or_else(|| Error::no_function(format_args!("{name}({})", ty.sql_name())))
+            ty.element()
+                .ok_or_else(|| Error::no_function(format_args!("{name}({})", ty.sql_name())))
         };
         Ok(match self {
             Self::Unnest => vec![column(name, element()?)],
-            Self::Series => vec![column(name, if arguments.contains(&Type::INT8) { Type::INT8 } else { Type::INT4 })],
+            Self::Series => vec![column(
+                name,
+                if arguments.contains(&Type::INT8) {
+                    Type::INT8
+                } else {
+                    Type::INT4
+                },
+            )],
             Self::Subscripts => {
                 element()?;
                 vec![column(name, Type::INT4)]
@@ -95,7 +107,11 @@ impl RowsFunction {
     pub(crate) fn rows(self, run: &Run<'_>, arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
         if let Self::Single(function) = self {
             let is_null = function.is_strict && arguments.iter().any(Value::is_null);
-            let value = if is_null { Value::Null } else { (function.run)(run, arguments)? };
+            let value = if is_null {
+                Value::Null
+            } else {
+                (function.run)(run, arguments)?
+            };
             return Ok(vec![vec![value]]);
         }
         if arguments.iter().any(Value::is_null) {
@@ -125,18 +141,33 @@ impl RowsFunction {
             }
             Self::ExpandArray => {
                 let items = (1..).zip(arguments[0].items());
-                items.map(|(n, item)| vec![item.clone(), Value::Int(n)]).collect()
+                items
+                    .map(|(n, item)| vec![item.clone(), Value::Int(n)])
+                    .collect()
             }
-            Self::Keywords => KEYWORDS.iter().map(|keyword| {
-                let kind = match keyword.category {
-                    "U" => "unreserved",
-                    "C" => "unreserved (cannot be function or type name)",
-                    "T" => "reserved (can be function or type name)",
-                    _ => "reserved",
-                };
-                let label = if keyword.is_bare { "can be bare label" } else { "requires AS" };
-                vec![keyword.word.into(), keyword.category.into(), keyword.is_bare.into(), kind.into(), label.into()]
-            }).collect(),
+            Self::Keywords => KEYWORDS
+                .iter()
+                .map(|keyword| {
+                    let kind = match keyword.category {
+                        "U" => "unreserved",
+                        "C" => "unreserved (cannot be function or type name)",
+                        "T" => "reserved (can be function or type name)",
+                        _ => "reserved",
+                    };
+                    let label = if keyword.is_bare {
+                        "can be bare label"
+                    } else {
+                        "requires AS"
+                    };
+                    vec![
+                        keyword.word.into(),
+                        keyword.category.into(),
+                        keyword.is_bare.into(),
+                        kind.into(),
+                        label.into(),
+                    ]
+                })
+                .collect(),
             Self::Nothing(_) | Self::Single(_) => Vec::new(),
         })
     }
@@ -155,5 +186,7 @@ fn series(run: &Run<'_>, from: i64, to: i64, by: i64) -> Result<Vec<Vec<Value>>>
     }
     run.step(len as u64 * ROW_STEPS)?;
     let len = i64::try_from(len).unwrap_or(0);
-    Ok((0..len).map(|place| vec![Value::Int(from + place * by)]).collect())
+    Ok((0..len)
+        .map(|place| vec![Value::Int(from + place * by)])
+        .collect())
 }

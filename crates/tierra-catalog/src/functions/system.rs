@@ -1,9 +1,11 @@
 //! Functions that tell of the server, the session and the things in the catalog.
 
 use super::{Function, OUTPUT, function};
-use crate::contents::{FACTS, INDEX_METHOD, METHOD_NAME, Objects, OWNER, Relation};
+use crate::contents::{FACTS, INDEX_METHOD, METHOD_NAME, OWNER, Objects, Relation};
 use crate::error::{Error, Result};
-use crate::names::{FUNCTIONS as TYPE_FUNCTIONS, TypeFunction, format_type, parts, quoted, searched};
+use crate::names::{
+    FUNCTIONS as TYPE_FUNCTIONS, TypeFunction, format_type, parts, quoted, searched,
+};
 use crate::run::Run;
 use crate::types::Type;
 use crate::value::Value;
@@ -20,7 +22,9 @@ const ANY: Type = Type::ANY;
 pub(crate) const ENCODING: i64 = 6;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    function("version", &[], T, |run, _| Ok(run.objects.contents.version.as_str().into())),
+    function("version", &[], T, |run, _| {
+        Ok(run.objects.contents.version.as_str().into())
+    }),
     function("current_database", &[], N, |run, _| Ok(database(run))),
     function("current_catalog", &[], N, |run, _| Ok(database(run))),
     function("current_schema", &[], N, |_, _| Ok("public".into())),
@@ -32,49 +36,87 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("current_role", &[], N, |run, _| Ok(user(run))),
     function("session_user", &[], N, |run, _| Ok(user(run))),
     function("user", &[], N, |run, _| Ok(user(run))),
-    function("pg_backend_pid", &[], I, |run, _| Ok(Value::Int(run.objects.contents.process.into()))),
+    function("pg_backend_pid", &[], I, |run, _| {
+        Ok(Value::Int(run.objects.contents.process.into()))
+    }),
     function("pg_is_in_recovery", &[], B, |_, _| Ok(false.into())),
-    function("pg_advisory_unlock_all", &[], Type::VOID, |_, _| Ok("".into())),
+    function("pg_advisory_unlock_all", &[], Type::VOID, |_, _| {
+        Ok("".into())
+    }),
     function("pg_my_temp_schema", &[], O, |_, _| Ok(Value::Int(0))),
     function("pg_is_other_temp_schema", &[O], B, |_, _| Ok(false.into())),
     function("getdatabaseencoding", &[], N, |_, _| Ok("UTF8".into())),
-    function("pg_client_encoding", &[], N, |run, _| setting(run, "client_encoding", true)),
-    function("pg_encoding_to_char", &[I], N, |_, a| Ok(if a[0].as_int() == ENCODING { "UTF8" } else { "" }.into())),
+    function("pg_client_encoding", &[], N, |run, _| {
+        setting(run, "client_encoding", true)
+    }),
+    function("pg_encoding_to_char", &[I], N, |_, a| {
+        Ok(if a[0].as_int() == ENCODING {
+            "UTF8"
+        } else {
+            ""
+        }
+        .into())
+    }),
     function("pg_char_to_encoding", &[N], I, |_, a| {
         let name = a[0].as_text().to_lowercase().replace('-', "");
         Ok(Value::Int(if name == "utf8" { ENCODING } else { -1 }))
     }),
-    function("current_setting", &[T], T, |run, a| setting(run, a[0].as_text(), false)),
-    function("current_setting", &[T, B], T, |run, a| setting(run, a[0].as_text(), a[1].is_true())),
+    function("current_setting", &[T], T, |run, a| {
+        setting(run, a[0].as_text(), false)
+    }),
+    function("current_setting", &[T, B], T, |run, a| {
+        setting(run, a[0].as_text(), a[1].is_true())
+    }),
     // What it is already. A query changes nothing.
     function("set_config", &[T, T, B], T, |run, a| {
         let now = setting(run, a[0].as_text(), false)?;
         match now == a[1] {
             true => Ok(now),
-            false => Err(Error::unsupported(format_args!("set_config of \"{}\", instead of SET,", a[0].as_text()))),
+            false => Err(Error::unsupported(format_args!(
+                "set_config of \"{}\", instead of SET,",
+                a[0].as_text()
+            ))),
         }
     }),
     function("format_type", &[O, I], T, |_, a| {
         let modifier = (!a[1].is_null()).then(|| a[1].as_int());
-        Ok(if a[0].is_null() { Value::Null } else { format_type(a[0].as_int(), modifier).into() })
+        Ok(if a[0].is_null() {
+            Value::Null
+        } else {
+            format_type(a[0].as_int(), modifier).into()
+        })
     })
     .called_on_null(),
     function("pg_get_userbyid", &[O], N, |run, a| {
         let oid = a[0].as_int();
-        Ok(if oid == OWNER.into() { user(run) } else { format!("unknown (OID={oid})").into() })
+        Ok(if oid == OWNER.into() {
+            user(run)
+        } else {
+            format!("unknown (OID={oid})").into()
+        })
     }),
     function("pg_table_is_visible", &[O], B, |run, a| {
         let relation = run.objects.relation(a[0].as_int());
-        Ok(relation.map(|relation| run.objects.is_visible(relation)).into())
+        Ok(relation
+            .map(|relation| run.objects.is_visible(relation))
+            .into())
     }),
     function("pg_type_is_visible", &[O], B, |_, a| {
-        let ty = u32::try_from(a[0].as_int()).ok().and_then(|oid| Type(oid).row());
+        let ty = u32::try_from(a[0].as_int())
+            .ok()
+            .and_then(|oid| Type(oid).row());
         Ok(ty.map(|_| true).into())
     }),
-    function("pg_function_is_visible", &[O], B, |_, a| Ok(type_function(&a[0]).map(|_| true).into())),
-    function("pg_collation_is_visible", &[O], B, |_, a| Ok([100, 950].contains(&a[0].as_int()).then_some(true).into())),
+    function("pg_function_is_visible", &[O], B, |_, a| {
+        Ok(type_function(&a[0]).map(|_| true).into())
+    }),
+    function("pg_collation_is_visible", &[O], B, |_, a| {
+        Ok([100, 950].contains(&a[0].as_int()).then_some(true).into())
+    }),
     function("pg_opclass_is_visible", &[O], B, |_, _| Ok(true.into())),
-    function("pg_statistics_obj_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_statistics_obj_is_visible", &[O], B, |_, _| {
+        Ok(Value::Null)
+    }),
     function("pg_operator_is_visible", &[O], B, |_, _| Ok(Value::Null)),
     function("pg_opfamily_is_visible", &[O], B, |_, _| Ok(Value::Null)),
     function("pg_conversion_is_visible", &[O], B, |_, _| Ok(Value::Null)),
@@ -88,12 +130,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("shobj_description", &[O, N], T, |_, _| Ok(Value::Null)),
     function("pg_get_expr", &[T, O], T, |_, a| Ok(a[0].clone())),
     function("pg_get_expr", &[T, O, B], T, |_, a| Ok(a[0].clone())),
-    function("pg_get_indexdef", &[O], T, |run, a| Ok(index_definition(run, &a[0], 0, false))),
+    function("pg_get_indexdef", &[O], T, |run, a| {
+        Ok(index_definition(run, &a[0], 0, false))
+    }),
     function("pg_get_indexdef", &[O, I, B], T, |run, a| {
         Ok(index_definition(run, &a[0], a[1].as_int(), a[2].is_true()))
     }),
-    function("pg_get_constraintdef", &[O], T, |run, a| Ok(constraint_definition(run, &a[0]))),
-    function("pg_get_constraintdef", &[O, B], T, |run, a| Ok(constraint_definition(run, &a[0]))),
+    function("pg_get_constraintdef", &[O], T, |run, a| {
+        Ok(constraint_definition(run, &a[0]))
+    }),
+    function("pg_get_constraintdef", &[O, B], T, |run, a| {
+        Ok(constraint_definition(run, &a[0]))
+    }),
     function("pg_get_viewdef", &[O], T, |_, _| Ok(Value::Null)),
     function("pg_get_viewdef", &[O, B], T, |_, _| Ok(Value::Null)),
     function("pg_get_ruledef", &[O], T, |_, _| Ok(Value::Null)),
@@ -101,8 +149,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("pg_get_triggerdef", &[O], T, |_, _| Ok(Value::Null)),
     function("pg_get_triggerdef", &[O, B], T, |_, _| Ok(Value::Null)),
     function("pg_get_partkeydef", &[O], T, |_, _| Ok(Value::Null)),
-    function("pg_get_partition_constraintdef", &[O], T, |_, _| Ok(Value::Null)),
-    function("pg_get_statisticsobjdef_columns", &[O], T, |_, _| Ok(Value::Null)),
+    function("pg_get_partition_constraintdef", &[O], T, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_get_statisticsobjdef_columns", &[O], T, |_, _| {
+        Ok(Value::Null)
+    }),
     function("pg_get_serial_sequence", &[T, T], T, |run, a| {
         let parts = parts(a[0].as_text())?;
         let (schema, table) = match parts.as_slice() {
@@ -110,43 +162,105 @@ pub(super) const FUNCTIONS: &[Function] = &[
             [.., schema, table] => (Some(schema.as_str()), table),
             [] => return Ok(Value::Null),
         };
-        let missing = || Error::new("42P01", format!("relation \"{}\" does not exist", a[0].as_text()));
-        let relation = run.objects.relation_named(schema, table).ok_or_else(missing)?;
-        match relation.columns.iter().any(|column| column.name == a[1].as_text()) {
+        let missing = || {
+            Error::new(
+                "42P01",
+                format!("relation \"{}\" does not exist", a[0].as_text()),
+            )
+        };
+        let relation = run
+            .objects
+            .relation_named(schema, table)
+            .ok_or_else(missing)?;
+        match relation
+            .columns
+            .iter()
+            .any(|column| column.name == a[1].as_text())
+        {
             true => Ok(Value::Null),
-            false => Err(Error::new("42703", format!("column \"{}\" does not exist", a[1].as_text()))),
+            false => Err(Error::new(
+                "42703",
+                format!("column \"{}\" does not exist", a[1].as_text()),
+            )),
         }
     }),
     function("pg_get_function_result", &[O], T, |_, a| {
-        Ok(type_function(&a[0]).map(|function| format_type(function.result.into(), None)).into())
+        Ok(type_function(&a[0])
+            .map(|function| format_type(function.result.into(), None))
+            .into())
     }),
-    function("pg_get_function_arguments", &[O], T, |_, a| Ok(arguments_of(&a[0]))),
-    function("pg_get_function_identity_arguments", &[O], T, |_, a| Ok(arguments_of(&a[0]))),
+    function("pg_get_function_arguments", &[O], T, |_, a| {
+        Ok(arguments_of(&a[0]))
+    }),
+    function("pg_get_function_identity_arguments", &[O], T, |_, a| {
+        Ok(arguments_of(&a[0]))
+    }),
     function("pg_get_functiondef", &[O], T, |_, _| Ok(Value::Null)),
     function("pg_get_function_sqlbody", &[O], T, |_, _| Ok(Value::Null)),
     // What tables take near and far, tierra_columns says.
-    function("pg_relation_size", &[Type::REGCLASS], I8, |_, _| Ok(Value::Null)),
-    function("pg_relation_size", &[Type::REGCLASS, T], I8, |_, _| Ok(Value::Null)),
-    function("pg_table_size", &[Type::REGCLASS], I8, |_, _| Ok(Value::Null)),
-    function("pg_indexes_size", &[Type::REGCLASS], I8, |_, _| Ok(Value::Null)),
-    function("pg_total_relation_size", &[Type::REGCLASS], I8, |_, _| Ok(Value::Null)),
+    function("pg_relation_size", &[Type::REGCLASS], I8, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_relation_size", &[Type::REGCLASS, T], I8, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_table_size", &[Type::REGCLASS], I8, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_indexes_size", &[Type::REGCLASS], I8, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_total_relation_size", &[Type::REGCLASS], I8, |_, _| {
+        Ok(Value::Null)
+    }),
     function("pg_database_size", &[ANY], I8, |_, _| Ok(Value::Null)),
     function("pg_tablespace_size", &[ANY], I8, |_, _| Ok(Value::Null)),
     function("pg_stat_get_numscans", &[O], I8, |_, _| Ok(Value::Null)),
     function("parse_ident", &[T], Type::TEXT_ARRAY, |_, a| {
-        Ok(Value::array(parts(a[0].as_text())?.into_iter().map(Value::from).collect()))
+        Ok(Value::array(
+            parts(a[0].as_text())?
+                .into_iter()
+                .map(Value::from)
+                .collect(),
+        ))
     }),
     function("pg_tablespace_location", &[O], T, |_, _| Ok("".into())),
-    function("pg_size_pretty", &[I8], T, |_, a| Ok(pretty_size(a[0].as_int()).into())),
-    function("pg_relation_filenode", &[Type::REGCLASS], O, |_, _| Ok(Value::Null)),
-    function("pg_relation_is_publishable", &[Type::REGCLASS], B, |_, _| Ok(false.into())),
-    function("pg_relation_is_updatable", &[Type::REGCLASS, B], I, |run, a| {
-        let is_table = run.objects.relation(a[0].as_int()).is_some_and(|relation| relation.rows.is_some());
-        Ok(Value::Int(if is_table { 28 } else { 0 }))
+    function("pg_size_pretty", &[I8], T, |_, a| {
+        Ok(pretty_size(a[0].as_int()).into())
     }),
-    function("pg_column_is_updatable", &[Type::REGCLASS, Type::INT2, B], B, |run, a| {
-        Ok(run.objects.relation(a[0].as_int()).is_some_and(|relation| relation.rows.is_some()).into())
+    function("pg_relation_filenode", &[Type::REGCLASS], O, |_, _| {
+        Ok(Value::Null)
     }),
+    function(
+        "pg_relation_is_publishable",
+        &[Type::REGCLASS],
+        B,
+        |_, _| Ok(false.into()),
+    ),
+    function(
+        "pg_relation_is_updatable",
+        &[Type::REGCLASS, B],
+        I,
+        |run, a| {
+            let is_table = run
+                .objects
+                .relation(a[0].as_int())
+                .is_some_and(|relation| relation.rows.is_some());
+            Ok(Value::Int(if is_table { 28 } else { 0 }))
+        },
+    ),
+    function(
+        "pg_column_is_updatable",
+        &[Type::REGCLASS, Type::INT2, B],
+        B,
+        |run, a| {
+            Ok(run
+                .objects
+                .relation(a[0].as_int())
+                .is_some_and(|relation| relation.rows.is_some())
+                .into())
+        },
+    ),
     function("pg_indexam_has_property", &[O, T], B, |_, a| {
         let is_known = a[0].as_int() == INDEX_METHOD.into();
         let truth = match a[1].as_text() {
@@ -156,39 +270,94 @@ pub(super) const FUNCTIONS: &[Function] = &[
         };
         Ok(truth.filter(|_| is_known).into())
     }),
-    function("to_regclass", &[T], Type::REGCLASS, |run, a| number(run, Type::REGCLASS, &a[0])),
-    function("to_regtype", &[T], Type::REGTYPE, |run, a| number(run, Type::REGTYPE, &a[0])),
-    function("to_regnamespace", &[T], Type::REGNAMESPACE, |run, a| number(run, Type::REGNAMESPACE, &a[0])),
-    function("to_regrole", &[T], Type::REGROLE, |run, a| number(run, Type::REGROLE, &a[0])),
-    function("to_regproc", &[T], Type::REGPROC, |run, a| number(run, Type::REGPROC, &a[0])),
-    function("to_regprocedure", &[T], Type::REGPROCEDURE, |run, a| number(run, Type::REGPROCEDURE, &a[0])),
+    function("to_regclass", &[T], Type::REGCLASS, |run, a| {
+        number(run, Type::REGCLASS, &a[0])
+    }),
+    function("to_regtype", &[T], Type::REGTYPE, |run, a| {
+        number(run, Type::REGTYPE, &a[0])
+    }),
+    function("to_regnamespace", &[T], Type::REGNAMESPACE, |run, a| {
+        number(run, Type::REGNAMESPACE, &a[0])
+    }),
+    function("to_regrole", &[T], Type::REGROLE, |run, a| {
+        number(run, Type::REGROLE, &a[0])
+    }),
+    function("to_regproc", &[T], Type::REGPROC, |run, a| {
+        number(run, Type::REGPROC, &a[0])
+    }),
+    function("to_regprocedure", &[T], Type::REGPROCEDURE, |run, a| {
+        number(run, Type::REGPROCEDURE, &a[0])
+    }),
     function("pg_has_role", &[OUTPUT, T], B, |_, _| Ok(true.into())),
-    function("pg_has_role", &[OUTPUT, OUTPUT, T], B, |_, _| Ok(true.into())),
+    function("pg_has_role", &[OUTPUT, OUTPUT, T], B, |_, _| {
+        Ok(true.into())
+    }),
     // How information_schema tells the lengths of types.
     function("_pg_truetypid", &[O], O, |_, a| Ok(a[0].clone())),
 ];
 
 /// `has_.._privilege`: of a thing, or of a user on a thing; of a column, the column is named, too.
 pub(super) const PRIVILEGES: &[Function] = &[
-    function("has_table_privilege", &[ANY, T], B, |run, a| on_table(run, &a[0], &a[1])),
-    function("has_table_privilege", &[ANY, ANY, T], B, |run, a| on_table(run, &a[1], &a[2])),
-    function("has_any_column_privilege", &[ANY, T], B, |run, a| on_table(run, &a[0], &a[1])),
-    function("has_any_column_privilege", &[ANY, ANY, T], B, |run, a| on_table(run, &a[1], &a[2])),
-    function("has_column_privilege", &[ANY, ANY, T], B, |run, a| on_table(run, &a[0], &a[2])),
-    function("has_column_privilege", &[ANY, ANY, ANY, T], B, |run, a| on_table(run, &a[1], &a[3])),
-    function("has_schema_privilege", &[ANY, T], B, |run, a| Ok(may(run, &a[1]))),
-    function("has_schema_privilege", &[ANY, ANY, T], B, |run, a| Ok(may(run, &a[2]))),
-    function("has_database_privilege", &[ANY, T], B, |run, a| Ok(may(run, &a[1]))),
-    function("has_database_privilege", &[ANY, ANY, T], B, |run, a| Ok(may(run, &a[2]))),
-    function("has_tablespace_privilege", &[ANY, T], B, |run, a| Ok(may(run, &a[1]))),
-    function("has_type_privilege", &[ANY, T], B, |run, a| Ok(may(run, &a[1]))),
-    function("has_function_privilege", &[ANY, T], B, |run, a| Ok(may(run, &a[1]))),
-    function("has_function_privilege", &[ANY, ANY, T], B, |run, a| Ok(may(run, &a[2]))),
-    function("has_language_privilege", &[ANY, T], B, |run, a| Ok(may(run, &a[1]))),
-    function("has_sequence_privilege", &[ANY, T], B, |run, a| on_table(run, &a[0], &a[1])),
-    function("has_sequence_privilege", &[ANY, ANY, T], B, |run, a| on_table(run, &a[1], &a[2])),
-    function("has_foreign_data_wrapper_privilege", &[ANY, T], B, |run, a| Ok(may(run, &a[1]))),
-    function("has_server_privilege", &[ANY, T], B, |run, a| Ok(may(run, &a[1]))),
+    function("has_table_privilege", &[ANY, T], B, |run, a| {
+        on_table(run, &a[0], &a[1])
+    }),
+    function("has_table_privilege", &[ANY, ANY, T], B, |run, a| {
+        on_table(run, &a[1], &a[2])
+    }),
+    function("has_any_column_privilege", &[ANY, T], B, |run, a| {
+        on_table(run, &a[0], &a[1])
+    }),
+    function("has_any_column_privilege", &[ANY, ANY, T], B, |run, a| {
+        on_table(run, &a[1], &a[2])
+    }),
+    function("has_column_privilege", &[ANY, ANY, T], B, |run, a| {
+        on_table(run, &a[0], &a[2])
+    }),
+    function("has_column_privilege", &[ANY, ANY, ANY, T], B, |run, a| {
+        on_table(run, &a[1], &a[3])
+    }),
+    function("has_schema_privilege", &[ANY, T], B, |run, a| {
+        Ok(may(run, &a[1]))
+    }),
+    function("has_schema_privilege", &[ANY, ANY, T], B, |run, a| {
+        Ok(may(run, &a[2]))
+    }),
+    function("has_database_privilege", &[ANY, T], B, |run, a| {
+        Ok(may(run, &a[1]))
+    }),
+    function("has_database_privilege", &[ANY, ANY, T], B, |run, a| {
+        Ok(may(run, &a[2]))
+    }),
+    function("has_tablespace_privilege", &[ANY, T], B, |run, a| {
+        Ok(may(run, &a[1]))
+    }),
+    function("has_type_privilege", &[ANY, T], B, |run, a| {
+        Ok(may(run, &a[1]))
+    }),
+    function("has_function_privilege", &[ANY, T], B, |run, a| {
+        Ok(may(run, &a[1]))
+    }),
+    function("has_function_privilege", &[ANY, ANY, T], B, |run, a| {
+        Ok(may(run, &a[2]))
+    }),
+    function("has_language_privilege", &[ANY, T], B, |run, a| {
+        Ok(may(run, &a[1]))
+    }),
+    function("has_sequence_privilege", &[ANY, T], B, |run, a| {
+        on_table(run, &a[0], &a[1])
+    }),
+    function("has_sequence_privilege", &[ANY, ANY, T], B, |run, a| {
+        on_table(run, &a[1], &a[2])
+    }),
+    function(
+        "has_foreign_data_wrapper_privilege",
+        &[ANY, T],
+        B,
+        |run, a| Ok(may(run, &a[1])),
+    ),
+    function("has_server_privilege", &[ANY, T], B, |run, a| {
+        Ok(may(run, &a[1]))
+    }),
 ];
 
 fn database(run: &Run<'_>) -> Value {
@@ -201,12 +370,22 @@ fn user(run: &Run<'_>) -> Value {
 
 fn setting(run: &Run<'_>, name: &str, may_be_missing: bool) -> Result<Value> {
     let wanted = name.to_lowercase();
-    let settings = run.objects.contents.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let found = settings.chain(FACTS.iter().copied()).find(|(name, _)| *name == wanted);
+    let settings = run
+        .objects
+        .contents
+        .settings
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let found = settings
+        .chain(FACTS.iter().copied())
+        .find(|(name, _)| *name == wanted);
     match found {
         Some((_, value)) => Ok(value.into()),
         None if may_be_missing => Ok(Value::Null),
-        None => Err(Error::new("42704", format!("unrecognized configuration parameter \"{name}\""))),
+        None => Err(Error::new(
+            "42704",
+            format!("unrecognized configuration parameter \"{name}\""),
+        )),
     }
 }
 
@@ -216,19 +395,28 @@ fn number(run: &Run<'_>, ty: Type, name: &Value) -> Result<Value> {
 }
 
 fn type_function(oid: &Value) -> Option<&'static TypeFunction> {
-    TYPE_FUNCTIONS.iter().find(|function| i64::from(function.oid) == oid.as_int())
+    TYPE_FUNCTIONS
+        .iter()
+        .find(|function| i64::from(function.oid) == oid.as_int())
 }
 
 fn arguments_of(oid: &Value) -> Value {
     let arguments = type_function(oid).map(|function| {
-        let types = function.arguments.iter().map(|ty| format_type((*ty).into(), None));
+        let types = function
+            .arguments
+            .iter()
+            .map(|ty| format_type((*ty).into(), None));
         types.collect::<Vec<_>>().join(", ")
     });
     arguments.into()
 }
 
 fn key_columns(table: &Relation) -> Vec<String> {
-    table.key.iter().map(|place| quoted(&table.columns[*place].name)).collect()
+    table
+        .key
+        .iter()
+        .map(|place| quoted(&table.columns[*place].name))
+        .collect()
 }
 
 /// The statement that makes an index, or one of its columns. Where it is made `pretty`, a schema that is searched is not named.
@@ -239,7 +427,9 @@ fn index_definition(run: &Run<'_>, oid: &Value, column: i64, is_pretty: bool) ->
     };
     let columns = key_columns(table);
     if column != 0 {
-        let name = usize::try_from(column - 1).ok().and_then(|place| columns.get(place));
+        let name = usize::try_from(column - 1)
+            .ok()
+            .and_then(|place| columns.get(place));
         return name.map_or("", String::as_str).into();
     }
     let schema = match is_pretty && objects.is_visible(table) {
@@ -256,8 +446,13 @@ fn index_definition(run: &Run<'_>, oid: &Value, column: i64, is_pretty: bool) ->
 }
 
 fn constraint_definition(run: &Run<'_>, oid: &Value) -> Value {
-    let found = run.objects.keys().find(|(index, _)| i64::from(index.constraint) == oid.as_int());
-    found.map(|(_, table)| format!("PRIMARY KEY ({})", key_columns(table).join(", "))).into()
+    let found = run
+        .objects
+        .keys()
+        .find(|(index, _)| i64::from(index.constraint) == oid.as_int());
+    found
+        .map(|(_, table)| format!("PRIMARY KEY ({})", key_columns(table).join(", ")))
+        .into()
 }
 
 fn pretty_size(bytes: i64) -> String {
@@ -266,7 +461,11 @@ fn pretty_size(bytes: i64) -> String {
         // What is rounded has been halved once too often.
         let most = if place == 0 { 10 * 1024 } else { 20 * 1024 - 1 };
         if size.abs() < most || place == 5 {
-            let shown = if place == 0 { size } else { (size + size.signum()) / 2 };
+            let shown = if place == 0 {
+                size
+            } else {
+                (size + size.signum()) / 2
+            };
             return format!("{shown} {unit}");
         }
         size = if place == 0 { size >> 9 } else { size >> 10 };
@@ -277,8 +476,12 @@ fn pretty_size(bytes: i64) -> String {
 /// Whether the user may do any of these things.
 fn may(run: &Run<'_>, privileges: &Value) -> Value {
     let reading = ["SELECT", "USAGE", "CONNECT", "REFERENCES", "EXECUTE"];
-    let mut names = privileges.as_text().split(',').map(|name| name.trim().to_uppercase());
-    let may = names.any(|name| !run.objects.contents.reads_only || reading.contains(&name.as_str()));
+    let mut names = privileges
+        .as_text()
+        .split(',')
+        .map(|name| name.trim().to_uppercase());
+    let may =
+        names.any(|name| !run.objects.contents.reads_only || reading.contains(&name.as_str()));
     may.into()
 }
 
@@ -287,9 +490,18 @@ fn on_table(run: &Run<'_>, table: &Value, privileges: &Value) -> Result<Value> {
         Value::Int(oid) => run.objects.relation(*oid),
         name => {
             let found = run.objects.number_of(Type::REGCLASS, name.as_text())?;
-            let missing = || Error::new("42P01", format!("relation \"{}\" does not exist", name.as_text()));
+            let missing = || {
+                Error::new(
+                    "42P01",
+                    format!("relation \"{}\" does not exist", name.as_text()),
+                )
+            };
             run.objects.relation(found.ok_or_else(missing)?)
         }
     };
-    Ok(if relation.is_some() { may(run, privileges) } else { Value::Null })
+    Ok(if relation.is_some() {
+        may(run, privileges)
+    } else {
+        Value::Null
+    })
 }

@@ -14,22 +14,53 @@ const F: Type = Type::FLOAT8;
 const TEXT_MOST_BYTES: usize = 1 << 20;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    function("lower", &[T], T, |_, a| Ok(a[0].as_text().to_lowercase().into())),
-    function("upper", &[T], T, |_, a| Ok(a[0].as_text().to_uppercase().into())),
+    function("lower", &[T], T, |_, a| {
+        Ok(a[0].as_text().to_lowercase().into())
+    }),
+    function("upper", &[T], T, |_, a| {
+        Ok(a[0].as_text().to_uppercase().into())
+    }),
     function("length", &[T], I, |_, a| Ok(letters(&a[0]))),
     function("char_length", &[T], I, |_, a| Ok(letters(&a[0]))),
     function("character_length", &[T], I, |_, a| Ok(letters(&a[0]))),
-    function("octet_length", &[T], I, |_, a| Ok(Value::Int(a[0].as_text().len() as i64))),
-    function("btrim", &[T], T, |_, a| Ok(a[0].as_text().trim_matches(' ').into())),
-    function("ltrim", &[T], T, |_, a| Ok(a[0].as_text().trim_start_matches(' ').into())),
-    function("rtrim", &[T], T, |_, a| Ok(a[0].as_text().trim_end_matches(' ').into())),
-    function("btrim", &[T, T], T, |_, a| Ok(a[0].as_text().trim_matches(|c| a[1].as_text().contains(c)).into())),
-    function("ltrim", &[T, T], T, |_, a| Ok(a[0].as_text().trim_start_matches(|c| a[1].as_text().contains(c)).into())),
-    function("rtrim", &[T, T], T, |_, a| Ok(a[0].as_text().trim_end_matches(|c| a[1].as_text().contains(c)).into())),
+    function("octet_length", &[T], I, |_, a| {
+        Ok(Value::Int(a[0].as_text().len() as i64))
+    }),
+    function("btrim", &[T], T, |_, a| {
+        Ok(a[0].as_text().trim_matches(' ').into())
+    }),
+    function("ltrim", &[T], T, |_, a| {
+        Ok(a[0].as_text().trim_start_matches(' ').into())
+    }),
+    function("rtrim", &[T], T, |_, a| {
+        Ok(a[0].as_text().trim_end_matches(' ').into())
+    }),
+    function("btrim", &[T, T], T, |_, a| {
+        Ok(a[0]
+            .as_text()
+            .trim_matches(|c| a[1].as_text().contains(c))
+            .into())
+    }),
+    function("ltrim", &[T, T], T, |_, a| {
+        Ok(a[0]
+            .as_text()
+            .trim_start_matches(|c| a[1].as_text().contains(c))
+            .into())
+    }),
+    function("rtrim", &[T, T], T, |_, a| {
+        Ok(a[0]
+            .as_text()
+            .trim_end_matches(|c| a[1].as_text().contains(c))
+            .into())
+    }),
     function("substr", &[T, I], T, |_, a| part(&a[0], &a[1], None)),
-    function("substr", &[T, I, I], T, |_, a| part(&a[0], &a[1], Some(&a[2]))),
+    function("substr", &[T, I, I], T, |_, a| {
+        part(&a[0], &a[1], Some(&a[2]))
+    }),
     function("substring", &[T, I], T, |_, a| part(&a[0], &a[1], None)),
-    function("substring", &[T, I, I], T, |_, a| part(&a[0], &a[1], Some(&a[2]))),
+    function("substring", &[T, I, I], T, |_, a| {
+        part(&a[0], &a[1], Some(&a[2]))
+    }),
     function("substring", &[T, T], T, |run, a| {
         let regex = run.regex(a[1].as_text(), false)?;
         let found = regex.captures(a[0].as_text());
@@ -39,12 +70,22 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     function("left", &[T, I], T, |_, a| {
         let count = end(&a[0], &a[1]);
-        Ok(a[0].as_text().chars().take(count).collect::<String>().into())
+        Ok(a[0]
+            .as_text()
+            .chars()
+            .take(count)
+            .collect::<String>()
+            .into())
     }),
     function("right", &[T, I], T, |_, a| {
         let all = a[0].as_text().chars().count();
         let skipped = all - end(&a[0], &a[1]).min(all);
-        Ok(a[0].as_text().chars().skip(skipped).collect::<String>().into())
+        Ok(a[0]
+            .as_text()
+            .chars()
+            .skip(skipped)
+            .collect::<String>()
+            .into())
     }),
     function("replace", &[T, T, T], T, |run, a| match a[1].as_text() {
         "" => Ok(a[0].clone()),
@@ -67,14 +108,21 @@ pub(super) const FUNCTIONS: &[Function] = &[
             place if place < 0 => parts.len() as i64 + place,
             place => place - 1,
         };
-        let part = usize::try_from(place).ok().and_then(|place| parts.get(place));
+        let part = usize::try_from(place)
+            .ok()
+            .and_then(|place| parts.get(place));
         Ok(part.copied().unwrap_or_default().into())
     }),
-    function("concat", &[OUTPUT], T, |_, a| Ok(a.iter().map(Value::as_text).collect::<String>().into()))
-        .called_on_null()
-        .variadic(),
+    function("concat", &[OUTPUT], T, |_, a| {
+        Ok(a.iter().map(Value::as_text).collect::<String>().into())
+    })
+    .called_on_null()
+    .variadic(),
     function("concat_ws", &[T, OUTPUT], T, |_, a| {
-        let parts = a[1..].iter().filter(|part| !part.is_null()).map(Value::as_text);
+        let parts = a[1..]
+            .iter()
+            .filter(|part| !part.is_null())
+            .map(Value::as_text);
         Ok(match a[0].is_null() {
             true => Value::Null,
             false => parts.collect::<Vec<_>>().join(a[0].as_text()).into(),
@@ -82,19 +130,38 @@ pub(super) const FUNCTIONS: &[Function] = &[
     })
     .called_on_null()
     .variadic(),
-    function("format", &[T, OUTPUT], T, |_, a| format(a)).called_on_null().variadic(),
-    function("json_build_object", &[Type::ANY], Type(114), |_, a| json(a)).called_on_null().variadic(),
+    function("format", &[T, OUTPUT], T, |_, a| format(a))
+        .called_on_null()
+        .variadic(),
+    function("json_build_object", &[Type::ANY], Type(114), |_, a| json(a))
+        .called_on_null()
+        .variadic(),
     function("repeat", &[T, I], T, |_, a| {
         let times = usize::try_from(a[1].as_int()).unwrap_or(0);
         check(times.saturating_mul(a[0].as_text().len()))?;
         Ok(a[0].as_text().repeat(times).into())
     }),
-    function("reverse", &[T], T, |_, a| Ok(a[0].as_text().chars().rev().collect::<String>().into())),
-    function("starts_with", &[T, T], Type::BOOL, |_, a| Ok(a[0].as_text().starts_with(a[1].as_text()).into())),
-    function("ascii", &[T], I, |_, a| Ok(Value::Int(a[0].as_text().chars().next().map_or(0, |c| u32::from(c).into())))),
+    function("reverse", &[T], T, |_, a| {
+        Ok(a[0].as_text().chars().rev().collect::<String>().into())
+    }),
+    function("starts_with", &[T, T], Type::BOOL, |_, a| {
+        Ok(a[0].as_text().starts_with(a[1].as_text()).into())
+    }),
+    function("ascii", &[T], I, |_, a| {
+        Ok(Value::Int(
+            a[0].as_text()
+                .chars()
+                .next()
+                .map_or(0, |c| u32::from(c).into()),
+        ))
+    }),
     function("chr", &[I], T, |_, a| {
-        let letter = u32::try_from(a[0].as_int()).ok().filter(|code| *code > 0).and_then(char::from_u32);
-        let letter = letter.ok_or_else(|| Error::new("54000", "requested character is not valid"))?;
+        let letter = u32::try_from(a[0].as_int())
+            .ok()
+            .filter(|code| *code > 0)
+            .and_then(char::from_u32);
+        let letter =
+            letter.ok_or_else(|| Error::new("54000", "requested character is not valid"))?;
         Ok(letter.to_string().into())
     }),
     function("translate", &[T, T, T], T, |_, a| {
@@ -107,46 +174,84 @@ pub(super) const FUNCTIONS: &[Function] = &[
         });
         Ok(letters.collect::<String>().into())
     }),
-    function("regexp_replace", &[T, T, T], T, |run, a| replaced(run, a, "")),
-    function("regexp_replace", &[T, T, T, T], T, |run, a| replaced(run, a, a[3].as_text())),
+    function("regexp_replace", &[T, T, T], T, |run, a| {
+        replaced(run, a, "")
+    }),
+    function("regexp_replace", &[T, T, T, T], T, |run, a| {
+        replaced(run, a, a[3].as_text())
+    }),
     function("regexp_match", &[T, T], Type::TEXT_ARRAY, |run, a| {
         let regex = run.regex(a[1].as_text(), false)?;
         let Some(found) = regex.captures(a[0].as_text()) else {
             return Ok(Value::Null);
         };
         let skipped = usize::from(found.len() > 1);
-        let parts = found.iter().skip(skipped).map(|part| part.map(|part| part.as_str()).into());
+        let parts = found
+            .iter()
+            .skip(skipped)
+            .map(|part| part.map(|part| part.as_str()).into());
         Ok(Value::array(parts.collect()))
     }),
-    function("quote_ident", &[T], T, |_, a| Ok(quoted(a[0].as_text()).into())),
-    function("quote_literal", &[OUTPUT], T, |_, a| Ok(literal(a[0].as_text()).into())),
+    function("quote_ident", &[T], T, |_, a| {
+        Ok(quoted(a[0].as_text()).into())
+    }),
+    function("quote_literal", &[OUTPUT], T, |_, a| {
+        Ok(literal(a[0].as_text()).into())
+    }),
     function("quote_nullable", &[OUTPUT], T, |_, a| {
-        Ok(if a[0].is_null() { "NULL".into() } else { literal(a[0].as_text()).into() })
+        Ok(if a[0].is_null() {
+            "NULL".into()
+        } else {
+            literal(a[0].as_text()).into()
+        })
     })
     .called_on_null(),
     function("abs", &[Type::INT8], Type::INT8, |_, a| {
-        a[0].as_int().checked_abs().map(Value::Int).ok_or_else(|| Error::new("22003", "bigint out of range"))
+        a[0].as_int()
+            .checked_abs()
+            .map(Value::Int)
+            .ok_or_else(|| Error::new("22003", "bigint out of range"))
     }),
-    function("floor", &[F], F, |_, a| Ok(Value::Float(float(&a[0]).floor()))),
-    function("ceil", &[F], F, |_, a| Ok(Value::Float(float(&a[0]).ceil()))),
-    function("ceiling", &[F], F, |_, a| Ok(Value::Float(float(&a[0]).ceil()))),
-    function("round", &[F], F, |_, a| Ok(Value::Float(float(&a[0]).round_ties_even()))),
-    function("mod", &[Type::INT8, Type::INT8], Type::INT8, |_, a| match a[1].as_int() {
-        0 => Err(Error::new("22012", "division by zero")),
-        by => Ok(Value::Int(a[0].as_int().wrapping_rem(by))),
+    function("floor", &[F], F, |_, a| {
+        Ok(Value::Float(float(&a[0]).floor()))
     }),
+    function("ceil", &[F], F, |_, a| {
+        Ok(Value::Float(float(&a[0]).ceil()))
+    }),
+    function("ceiling", &[F], F, |_, a| {
+        Ok(Value::Float(float(&a[0]).ceil()))
+    }),
+    function("round", &[F], F, |_, a| {
+        Ok(Value::Float(float(&a[0]).round_ties_even()))
+    }),
+    function(
+        "mod",
+        &[Type::INT8, Type::INT8],
+        Type::INT8,
+        |_, a| match a[1].as_int() {
+            0 => Err(Error::new("22012", "division by zero")),
+            by => Ok(Value::Int(a[0].as_int().wrapping_rem(by))),
+        },
+    ),
 ];
 
 fn float(value: &Value) -> f64 {
     match value {
         Value::Float(float) => *float,
-        #[expect(clippy::cast_precision_loss, reason = "as PostgreSQL makes floats of integers")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "as PostgreSQL makes floats of integers"
+        )]
         other => other.as_int() as f64,
     }
 }
 
 fn check(bytes: usize) -> Result<()> {
-    if bytes <= TEXT_MOST_BYTES { Ok(()) } else { Err(Error::too_much()) }
+    if bytes <= TEXT_MOST_BYTES {
+        Ok(())
+    } else {
+        Err(Error::too_much())
+    }
 }
 
 fn letters(text: &Value) -> Value {
@@ -172,12 +277,16 @@ fn end(text: &Value, count: &Value) -> usize {
 fn part(text: &Value, from: &Value, len: Option<&Value>) -> Result<Value> {
     let from = from.as_int();
     let to = match len.map(Value::as_int) {
-        Some(len) if len < 0 => return Err(Error::new("22011", "negative substring length not allowed")),
+        Some(len) if len < 0 => {
+            return Err(Error::new("22011", "negative substring length not allowed"));
+        }
         Some(len) => from.saturating_add(len),
         None => i64::MAX,
     };
     let letters = (1..).zip(text.as_text().chars());
-    let letters = letters.filter(|(at, _)| (from..to).contains(at)).map(|(_, letter)| letter);
+    let letters = letters
+        .filter(|(at, _)| (from..to).contains(at))
+        .map(|(_, letter)| letter);
     Ok(letters.collect::<String>().into())
 }
 
@@ -191,7 +300,9 @@ fn literal(text: &str) -> String {
 
 fn replaced(run: &Run<'_>, arguments: &[Value], flags: &str) -> Result<Value> {
     if let Some(flag) = flags.chars().find(|flag| !"gi".contains(*flag)) {
-        return Err(Error::unsupported(format_args!("the flag \"{flag}\" of regexp_replace")));
+        return Err(Error::unsupported(format_args!(
+            "the flag \"{flag}\" of regexp_replace"
+        )));
     }
     let regex = run.regex(arguments[1].as_text(), flags.contains('i'))?;
     // `\1` and `\&` stand for what was found.
@@ -203,7 +314,9 @@ fn replaced(run: &Run<'_>, arguments: &[Value], flags: &str) -> Result<Value> {
             (_, false) => with.push(letter),
             _ => match letters.next() {
                 Some('&') => with.push_str("${0}"),
-                Some(digit) if digit.is_ascii_digit() => with.extend(["${", &digit.to_string(), "}"]),
+                Some(digit) if digit.is_ascii_digit() => {
+                    with.extend(["${", &digit.to_string(), "}"])
+                }
                 Some(other) => with.push(other),
                 None => with.push('\\'),
             },
@@ -227,7 +340,10 @@ fn json(arguments: &[Value]) -> Result<Value> {
         format!("\"{}\"", letters.collect::<String>())
     };
     if arguments.len() % 2 == 1 {
-        return Err(Error::new("22023", "argument list must have even number of elements"));
+        return Err(Error::new(
+            "22023",
+            "argument list must have even number of elements",
+        ));
     }
     let pairs = arguments.chunks(2).map(|pair| {
         let name = match &pair[0] {
@@ -240,7 +356,9 @@ fn json(arguments: &[Value]) -> Result<Value> {
             Value::Int(int) => format!("{name} : {int}"),
             Value::Float(float) => format!("{name} : {float}"),
             Value::Text(text) => format!("{name} : {}", quoted(text)),
-            Value::Array(_) | Value::Record(_) => return Err(Error::unsupported("an array in JSON")),
+            Value::Array(_) | Value::Record(_) => {
+                return Err(Error::unsupported("an array in JSON"));
+            }
         })
     });
     let pairs = pairs.collect::<Result<Vec<_>>>()?;
@@ -265,14 +383,25 @@ fn format(arguments: &[Value]) -> Result<Value> {
             text.push('%');
             continue;
         }
-        let next = rest.next().ok_or_else(|| Error::new("22023", "too few arguments for format()"))?;
+        let next = rest
+            .next()
+            .ok_or_else(|| Error::new("22023", "too few arguments for format()"))?;
         match (kind, next.is_null()) {
             (Some('s'), _) => text.push_str(next.as_text()),
             (Some('I'), false) => text.push_str(&quoted(next.as_text())),
-            (Some('I'), true) => return Err(Error::new("22004", "null values cannot be formatted as an SQL identifier")),
+            (Some('I'), true) => {
+                return Err(Error::new(
+                    "22004",
+                    "null values cannot be formatted as an SQL identifier",
+                ));
+            }
             (Some('L'), false) => text.push_str(&literal(next.as_text())),
             (Some('L'), true) => text.push_str("NULL"),
-            _ => return Err(Error::unsupported("format() with another conversion than %s, %I and %L")),
+            _ => {
+                return Err(Error::unsupported(
+                    "format() with another conversion than %s, %I and %L",
+                ));
+            }
         }
     }
     Ok(text.into())

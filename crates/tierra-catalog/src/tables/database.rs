@@ -1,7 +1,9 @@
 //! The database, its schemas, users, settings and sessions.
 
 use super::Rows;
-use crate::contents::{DATABASE, FACTS, INDEX_METHOD, METHOD_NAME, OWNER, Objects, SCHEMAS, TABLE_METHOD};
+use crate::contents::{
+    DATABASE, FACTS, INDEX_METHOD, METHOD_NAME, OWNER, Objects, SCHEMAS, TABLE_METHOD,
+};
 use crate::functions::ENCODING;
 use crate::value::Value;
 
@@ -10,13 +12,21 @@ const TABLESPACE: u32 = 1663;
 
 pub(super) fn pg_namespace(_: &Objects<'_>, rows: &mut Rows<'_>) {
     for (oid, name) in SCHEMAS {
-        rows.add(&[("oid", oid.into()), ("nspname", name.into()), ("nspowner", OWNER.into())]);
+        rows.add(&[
+            ("oid", oid.into()),
+            ("nspname", name.into()),
+            ("nspowner", OWNER.into()),
+        ]);
     }
 }
 
 pub(super) fn pg_am(_: &Objects<'_>, rows: &mut Rows<'_>) {
     for (oid, kind) in [(TABLE_METHOD, "t"), (INDEX_METHOD, "i")] {
-        rows.add(&[("oid", oid.into()), ("amname", METHOD_NAME.into()), ("amtype", kind.into())]);
+        rows.add(&[
+            ("oid", oid.into()),
+            ("amname", METHOD_NAME.into()),
+            ("amtype", kind.into()),
+        ]);
     }
 }
 
@@ -36,11 +46,19 @@ pub(super) fn pg_database(objects: &Objects<'_>, rows: &mut Rows<'_>) {
 }
 
 pub(super) fn pg_tablespace(_: &Objects<'_>, rows: &mut Rows<'_>) {
-    rows.add(&[("oid", TABLESPACE.into()), ("spcname", "pg_default".into()), ("spcowner", OWNER.into())]);
+    rows.add(&[
+        ("oid", TABLESPACE.into()),
+        ("spcname", "pg_default".into()),
+        ("spcowner", OWNER.into()),
+    ]);
 }
 
 pub(super) fn pg_language(_: &Objects<'_>, rows: &mut Rows<'_>) {
-    rows.add(&[("oid", 12_u32.into()), ("lanname", "internal".into()), ("lanowner", OWNER.into())]);
+    rows.add(&[
+        ("oid", 12_u32.into()),
+        ("lanname", "internal".into()),
+        ("lanowner", OWNER.into()),
+    ]);
 }
 
 /// The values of a role that `pg_authid` and `pg_roles` have both.
@@ -105,7 +123,10 @@ pub(super) fn pg_stat_activity(objects: &Objects<'_>, rows: &mut Rows<'_>) {
         ("pid", Value::Int(objects.contents.process.into())),
         ("usesysid", OWNER.into()),
         ("usename", objects.contents.user.as_str().into()),
-        ("application_name", objects.contents.application.as_str().into()),
+        (
+            "application_name",
+            objects.contents.application.as_str().into(),
+        ),
         ("state", "active".into()),
         ("backend_type", "client backend".into()),
     ]);

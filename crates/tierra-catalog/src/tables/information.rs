@@ -40,7 +40,10 @@ pub(super) fn schemata(objects: &Objects<'_>, rows: &mut Rows<'_>) {
 
 /// What is no index.
 fn relations<'a>(objects: &'a Objects<'_>) -> impl Iterator<Item = &'a Relation> {
-    objects.relations.iter().filter(|relation| !relation.is_index())
+    objects
+        .relations
+        .iter()
+        .filter(|relation| !relation.is_index())
 }
 
 /// Whether statements may change its rows.
@@ -54,7 +57,15 @@ pub(super) fn tables(objects: &Objects<'_>, rows: &mut Rows<'_>) {
             ("table_catalog", database(objects)),
             ("table_schema", relation.schema_name().into()),
             ("table_name", relation.name.as_str().into()),
-            ("table_type", if relation.kind == "v" { "VIEW" } else { "BASE TABLE" }.into()),
+            (
+                "table_type",
+                if relation.kind == "v" {
+                    "VIEW"
+                } else {
+                    "BASE TABLE"
+                }
+                .into(),
+            ),
             ("is_insertable_into", yes_or_no(is_updatable(relation))),
             ("is_typed", "NO".into()),
         ]);
@@ -99,13 +110,20 @@ pub(super) fn columns(objects: &Objects<'_>, rows: &mut Rows<'_>) {
         for (number, column) in (1_i64..).zip(&relation.columns) {
             let Some(ty) = column.ty.row() else { continue };
             let (precision, radix, scale) = digits(column.ty, column.modifier);
-            let is_text = matches!(column.ty, Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME);
+            let is_text = matches!(
+                column.ty,
+                Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME
+            );
             let moment = match column.ty {
                 Type::DATE => Some(0),
                 Type::TIMESTAMP | Type::TIMESTAMPTZ => Some(6),
                 _ => None,
             };
-            let name = if ty.category == b'A' && ty.len < 0 { "ARRAY" } else { ty.sql_name };
+            let name = if ty.category == b'A' && ty.len < 0 {
+                "ARRAY"
+            } else {
+                ty.sql_name
+            };
             rows.add(&[
                 ("table_catalog", database(objects)),
                 ("table_schema", relation.schema_name().into()),
@@ -114,7 +132,12 @@ pub(super) fn columns(objects: &Objects<'_>, rows: &mut Rows<'_>) {
                 ("ordinal_position", Value::Int(number)),
                 ("is_nullable", yes_or_no(column.is_nullable)),
                 ("data_type", name.into()),
-                ("character_octet_length", (is_text && column.ty != Type::NAME).then_some(1_i64 << 30).into()),
+                (
+                    "character_octet_length",
+                    (is_text && column.ty != Type::NAME)
+                        .then_some(1_i64 << 30)
+                        .into(),
+                ),
                 ("numeric_precision", precision.into()),
                 ("numeric_precision_radix", radix.into()),
                 ("numeric_scale", scale.into()),
@@ -134,7 +157,9 @@ pub(super) fn columns(objects: &Objects<'_>, rows: &mut Rows<'_>) {
 }
 
 /// The columns of keys, each with its place in the key.
-fn key_columns<'a>(objects: &'a Objects<'_>) -> impl Iterator<Item = (&'a Relation, &'a Relation, i64, &'a str)> {
+fn key_columns<'a>(
+    objects: &'a Objects<'_>,
+) -> impl Iterator<Item = (&'a Relation, &'a Relation, i64, &'a str)> {
     objects.keys().flat_map(|(index, table)| {
         let columns = (1_i64..).zip(&index.columns);
         columns.map(move |(number, column)| (index, table, number, column.name.as_str()))
@@ -143,9 +168,14 @@ fn key_columns<'a>(objects: &'a Objects<'_>) -> impl Iterator<Item = (&'a Relati
 
 /// The columns of tables that are never NULL, each with the name of the constraint that says so.
 fn not_null<'a>(objects: &'a Objects<'_>) -> impl Iterator<Item = (&'a Relation, &'a str, String)> {
-    let tables = objects.relations.iter().filter(|relation| relation.kind == "r");
+    let tables = objects
+        .relations
+        .iter()
+        .filter(|relation| relation.kind == "r");
     tables.flat_map(|table| {
-        let columns = (1..).zip(&table.columns).filter(|(_, column)| !column.is_nullable);
+        let columns = (1..)
+            .zip(&table.columns)
+            .filter(|(_, column)| !column.is_nullable);
         columns.map(move |(number, column): (i64, _)| {
             let name = format!("{}_{}_{number}_not_null", table.schema, table.oid);
             (table, column.name.as_str(), name)
@@ -154,8 +184,12 @@ fn not_null<'a>(objects: &'a Objects<'_>) -> impl Iterator<Item = (&'a Relation,
 }
 
 pub(super) fn table_constraints(objects: &Objects<'_>, rows: &mut Rows<'_>) {
-    let keys = objects.keys().map(|(index, table)| (table, index.name.clone(), "PRIMARY KEY"));
-    for (table, name, kind) in keys.chain(not_null(objects).map(|(table, _, name)| (table, name, "CHECK"))) {
+    let keys = objects
+        .keys()
+        .map(|(index, table)| (table, index.name.clone(), "PRIMARY KEY"));
+    for (table, name, kind) in
+        keys.chain(not_null(objects).map(|(table, _, name)| (table, name, "CHECK")))
+    {
         rows.add(&[
             ("constraint_catalog", database(objects)),
             ("constraint_schema", table.schema_name().into()),

@@ -36,22 +36,58 @@ const TABLES: &[(&str, &str, Make)] = &[
     ("pg_catalog", "pg_settings", database::pg_settings),
     ("pg_catalog", "pg_shadow", database::pg_user),
     ("pg_catalog", "pg_stat_activity", database::pg_stat_activity),
-    ("pg_catalog", "pg_stat_all_tables", relation::pg_stat_all_tables),
-    ("pg_catalog", "pg_stat_user_tables", relation::pg_stat_user_tables),
+    (
+        "pg_catalog",
+        "pg_stat_all_tables",
+        relation::pg_stat_all_tables,
+    ),
+    (
+        "pg_catalog",
+        "pg_stat_user_tables",
+        relation::pg_stat_user_tables,
+    ),
     ("pg_catalog", "pg_tables", relation::pg_tables),
     ("pg_catalog", "pg_tablespace", database::pg_tablespace),
     ("pg_catalog", "pg_type", types::pg_type),
     ("pg_catalog", "pg_user", database::pg_user),
     ("pg_catalog", "pg_views", relation::pg_views),
-    ("information_schema", "check_constraints", information::check_constraints),
-    ("information_schema", "character_sets", information::character_sets),
+    (
+        "information_schema",
+        "check_constraints",
+        information::check_constraints,
+    ),
+    (
+        "information_schema",
+        "character_sets",
+        information::character_sets,
+    ),
     ("information_schema", "columns", information::columns),
-    ("information_schema", "constraint_column_usage", information::constraint_column_usage),
-    ("information_schema", "enabled_roles", information::enabled_roles),
-    ("information_schema", "information_schema_catalog_name", information::catalog_name),
-    ("information_schema", "key_column_usage", information::key_column_usage),
+    (
+        "information_schema",
+        "constraint_column_usage",
+        information::constraint_column_usage,
+    ),
+    (
+        "information_schema",
+        "enabled_roles",
+        information::enabled_roles,
+    ),
+    (
+        "information_schema",
+        "information_schema_catalog_name",
+        information::catalog_name,
+    ),
+    (
+        "information_schema",
+        "key_column_usage",
+        information::key_column_usage,
+    ),
     ("information_schema", "schemata", information::schemata),
-    ("information_schema", "table_constraints", information::table_constraints),
+    (
+        "information_schema",
+        "table_constraints",
+        information::table_constraints,
+    ),
     ("information_schema", "tables", information::tables),
     ("information_schema", "views", information::views),
 ];
@@ -78,8 +114,13 @@ const EMPTY: &str = " pg_attrdef pg_auth_members pg_available_extensions pg_avai
 
 /// The rows of a table. Behind its columns they have its number: `tableoid`.
 pub(crate) fn rows(table: &'static Declared, objects: &Objects<'_>) -> Result<Vec<Part>> {
-    let mut rows = Rows { table, rows: Vec::new() };
-    let found = TABLES.iter().find(|(schema, name, _)| *schema == table.schema && *name == table.name);
+    let mut rows = Rows {
+        table,
+        rows: Vec::new(),
+    };
+    let found = TABLES
+        .iter()
+        .find(|(schema, name, _)| *schema == table.schema && *name == table.name);
     if let Some((_, _, make)) = found {
         make(objects, &mut rows);
     }
@@ -94,7 +135,10 @@ pub(crate) fn check(table: &Declared) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             "0A000",
-            format!("the table \"{}\" of PostgreSQL's system catalog is not kept here", table.name),
+            format!(
+                "the table \"{}\" of PostgreSQL's system catalog is not kept here",
+                table.name
+            ),
         )),
     }
 }
@@ -109,7 +153,11 @@ impl Rows<'_> {
     /// Adds a row with these values; other columns are NULL or, where they cannot be, zero.
     fn add(&mut self, values: &[(&str, Value)]) {
         debug_assert!(
-            values.iter().all(|(name, _)| self.table.columns.iter().any(|column| column.name == *name)),
+            values.iter().all(|(name, _)| self
+                .table
+                .columns
+                .iter()
+                .any(|column| column.name == *name)),
             "{} has not all of these columns",
             self.table.name
         );
@@ -147,9 +195,19 @@ mod tests {
 
     #[test]
     fn each_table_has_rows_of_its_columns() {
-        let column = |name: &str| Column { name: name.into(), ty: Type::INT8, modifier: -1, is_nullable: false };
+        let column = |name: &str| Column {
+            name: name.into(),
+            ty: Type::INT8,
+            modifier: -1,
+            is_nullable: false,
+        };
         let contents = Contents {
-            tables: vec![Table { name: "t".into(), columns: vec![column("a")], primary_key: vec![0], rows: 3 }],
+            tables: vec![Table {
+                name: "t".into(),
+                columns: vec![column("a")],
+                primary_key: vec![0],
+                rows: 3,
+            }],
             settings: vec![("a".into(), "b".into())],
             ..Contents::default()
         };
@@ -158,11 +216,17 @@ mod tests {
             let table = Declared::named(Some(schema), name).expect(name);
             let rows = rows(table, &objects).unwrap();
             assert!(!rows.is_empty(), "{name}");
-            assert!(rows.iter().all(|row| row.len() == table.columns.len() + 1), "{name}");
+            assert!(
+                rows.iter().all(|row| row.len() == table.columns.len() + 1),
+                "{name}"
+            );
         }
         let refused = DECLARED.iter().filter(|table| check(table).is_err());
         let refused: Vec<_> = refused.map(|table| table.name).collect();
-        assert!(refused.contains(&"pg_stat_database") && !refused.contains(&"pg_sequence"), "{refused:?}");
+        assert!(
+            refused.contains(&"pg_stat_database") && !refused.contains(&"pg_sequence"),
+            "{refused:?}"
+        );
         for name in EMPTY.split_whitespace() {
             assert!(DECLARED.iter().any(|table| table.name == name), "{name}");
         }

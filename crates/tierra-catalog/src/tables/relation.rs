@@ -20,14 +20,33 @@ pub(super) fn pg_class(objects: &Objects<'_>, rows: &mut Rows<'_>) {
             ("relnamespace", relation.schema.into()),
             ("relowner", OWNER.into()),
             ("relam", method.into()),
-            ("relfilenode", if relation.kind == "v" { 0 } else { relation.oid }.into()),
+            (
+                "relfilenode",
+                if relation.kind == "v" {
+                    0
+                } else {
+                    relation.oid
+                }
+                .into(),
+            ),
             ("reltuples", Value::Float(count)),
-            ("relhasindex", (relation.kind == "r" && relation.other.is_some()).into()),
+            (
+                "relhasindex",
+                (relation.kind == "r" && relation.other.is_some()).into(),
+            ),
             ("relpersistence", "p".into()),
             ("relkind", relation.kind.into()),
             ("relnatts", Value::Int(relation.columns.len() as i64)),
             ("relispopulated", true.into()),
-            ("relreplident", if relation.schema == PUBLIC && relation.kind == "r" { "d" } else { "n" }.into()),
+            (
+                "relreplident",
+                if relation.schema == PUBLIC && relation.kind == "r" {
+                    "d"
+                } else {
+                    "n"
+                }
+                .into(),
+            ),
         ]);
     }
 }
@@ -49,7 +68,10 @@ pub(super) fn pg_attribute(objects: &Objects<'_>, rows: &mut Rows<'_>) {
                 ("attbyval", ty.by_value.into()),
                 ("attalign", ty.align.into()),
                 ("attstorage", ty.storage.into()),
-                ("attnotnull", (!column.is_nullable && !relation.is_index()).into()),
+                (
+                    "attnotnull",
+                    (!column.is_nullable && !relation.is_index()).into(),
+                ),
                 ("attislocal", true.into()),
                 ("attcollation", collation(relation, ty.collation).into()),
             ]);
@@ -68,7 +90,11 @@ fn collation(relation: &Relation, collation: u32) -> u32 {
 
 /// The numbers of a key's columns.
 fn numbers(relation: &Relation) -> Vec<Value> {
-    relation.key.iter().map(|place| Value::Int(*place as i64 + 1)).collect()
+    relation
+        .key
+        .iter()
+        .map(|place| Value::Int(*place as i64 + 1))
+        .collect()
 }
 
 pub(super) fn pg_index(objects: &Objects<'_>, rows: &mut Rows<'_>) {
@@ -90,8 +116,14 @@ pub(super) fn pg_index(objects: &Objects<'_>, rows: &mut Rows<'_>) {
             ("indisready", true.into()),
             ("indislive", true.into()),
             ("indkey", Value::vector(numbers(table))),
-            ("indcollation", each(|ty| ty.row().map_or(0, |row| row.collation))),
-            ("indclass", each(|ty| super::types::operator_class(ty).map_or(0, |(_, oid, _)| oid))),
+            (
+                "indcollation",
+                each(|ty| ty.row().map_or(0, |row| row.collation)),
+            ),
+            (
+                "indclass",
+                each(|ty| super::types::operator_class(ty).map_or(0, |(_, oid, _)| oid)),
+            ),
             ("indoption", each(|_| 0)),
         ]);
     }
@@ -119,7 +151,11 @@ pub(super) fn pg_constraint(objects: &Objects<'_>, rows: &mut Rows<'_>) {
 
 pub(super) fn pg_indexes(objects: &Objects<'_>, rows: &mut Rows<'_>) {
     for (index, table) in objects.keys() {
-        let columns: Vec<String> = index.columns.iter().map(|column| crate::names::quoted(&column.name)).collect();
+        let columns: Vec<String> = index
+            .columns
+            .iter()
+            .map(|column| crate::names::quoted(&column.name))
+            .collect();
         let definition = format!(
             "CREATE UNIQUE INDEX {} ON public.{} USING {} ({})",
             crate::names::quoted(&index.name),
@@ -137,7 +173,11 @@ pub(super) fn pg_indexes(objects: &Objects<'_>, rows: &mut Rows<'_>) {
 }
 
 pub(super) fn pg_tables(objects: &Objects<'_>, rows: &mut Rows<'_>) {
-    for table in objects.relations.iter().filter(|relation| relation.kind == "r") {
+    for table in objects
+        .relations
+        .iter()
+        .filter(|relation| relation.kind == "r")
+    {
         rows.add(&[
             ("schemaname", table.schema_name().into()),
             ("tablename", table.name.as_str().into()),
@@ -151,7 +191,11 @@ pub(super) fn pg_tables(objects: &Objects<'_>, rows: &mut Rows<'_>) {
 }
 
 pub(super) fn pg_views(objects: &Objects<'_>, rows: &mut Rows<'_>) {
-    for view in objects.relations.iter().filter(|relation| relation.kind == "v") {
+    for view in objects
+        .relations
+        .iter()
+        .filter(|relation| relation.kind == "v")
+    {
         rows.add(&[
             ("schemaname", view.schema_name().into()),
             ("viewname", view.name.as_str().into()),
@@ -170,13 +214,22 @@ pub(super) fn pg_stat_user_tables(objects: &Objects<'_>, rows: &mut Rows<'_>) {
 
 /// Only the rows are counted.
 fn statistics(objects: &Objects<'_>, rows: &mut Rows<'_>, is_wanted: fn(&Relation) -> bool) {
-    let tables = objects.relations.iter().filter(|relation| relation.kind == "r");
+    let tables = objects
+        .relations
+        .iter()
+        .filter(|relation| relation.kind == "r");
     for table in tables.filter(|table| is_wanted(table)) {
         rows.add(&[
             ("relid", table.oid.into()),
             ("schemaname", table.schema_name().into()),
             ("relname", table.name.as_str().into()),
-            ("n_live_tup", table.rows.map(|rows| i64::try_from(rows).unwrap_or(i64::MAX)).into()),
+            (
+                "n_live_tup",
+                table
+                    .rows
+                    .map(|rows| i64::try_from(rows).unwrap_or(i64::MAX))
+                    .into(),
+            ),
         ]);
     }
 }

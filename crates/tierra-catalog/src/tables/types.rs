@@ -40,7 +40,16 @@ pub(super) fn pg_opclass(_: &Objects<'_>, rows: &mut Rows<'_>) {
 
 pub(super) fn pg_type(_: &Objects<'_>, rows: &mut Rows<'_>) {
     for ty in TYPES.iter() {
-        let [subscript, input, output, receive, send, modin, modout, analyze] = ty.functions;
+        let [
+            subscript,
+            input,
+            output,
+            receive,
+            send,
+            modin,
+            modout,
+            analyze,
+        ] = ty.functions;
         rows.add(&[
             ("oid", ty.ty.0.into()),
             ("typname", ty.name.into()),
@@ -49,7 +58,10 @@ pub(super) fn pg_type(_: &Objects<'_>, rows: &mut Rows<'_>) {
             ("typlen", Value::Int(ty.len.into())),
             ("typbyval", ty.by_value.into()),
             ("typtype", ty.kind.into()),
-            ("typcategory", Value::from(char::from(ty.category).to_string())),
+            (
+                "typcategory",
+                Value::from(char::from(ty.category).to_string()),
+            ),
             ("typispreferred", ty.is_preferred.into()),
             ("typisdefined", true.into()),
             ("typdelim", ty.delimiter.into()),
@@ -94,7 +106,9 @@ pub(super) fn pg_proc(_: &Objects<'_>, rows: &mut Rows<'_>) {
 }
 
 pub(super) fn pg_collation(_: &Objects<'_>, rows: &mut Rows<'_>) {
-    for (oid, name, provider, collate) in [(100_u32, "default", "d", None), (950, "C", "c", Some("C"))] {
+    for (oid, name, provider, collate) in
+        [(100_u32, "default", "d", None), (950, "C", "c", Some("C"))]
+    {
         rows.add(&[
             ("oid", oid.into()),
             ("collname", name.into()),

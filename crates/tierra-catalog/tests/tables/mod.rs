@@ -3,7 +3,12 @@
 use tierra_catalog::{Column, Contents, Question, Table, Type};
 
 fn column(name: &str, ty: Type, modifier: i32, is_nullable: bool) -> Column {
-    Column { name: name.into(), ty, modifier, is_nullable }
+    Column {
+        name: name.into(),
+        ty,
+        modifier,
+        is_nullable,
+    }
 }
 
 /// The tables of `schema.sql`.
@@ -34,7 +39,14 @@ pub fn contents() -> Contents {
         user: "alice".into(),
         process: 7,
         version: "PostgreSQL 16.6 (Tierra)".into(),
-        settings: vec![("server_version_num".into(), "150000".into()), ("default_transaction_isolation".into(), "read committed".into()), ("search_path".into(), "\"$user\", public".into())],
+        settings: vec![
+            ("server_version_num".into(), "150000".into()),
+            (
+                "default_transaction_isolation".into(),
+                "read committed".into(),
+            ),
+            ("search_path".into(), "\"$user\", public".into()),
+        ],
         tables: vec![
             table("everything", &all, &[0]),
             table("Mixed Case", &pair, &[2, 0]),
@@ -58,7 +70,9 @@ pub fn answer(query: &str) -> String {
         Ok(None) => "not a query of the catalog".into(),
         Ok(Some(answer)) => {
             let rows = answer.texts().into_iter().map(|row| {
-                let fields = row.into_iter().map(|field| field.unwrap_or_else(|| "\\N".into()));
+                let fields = row
+                    .into_iter()
+                    .map(|field| field.unwrap_or_else(|| "\\N".into()));
                 fields.collect::<Vec<_>>().join("\t").replace('\n', "\\n")
             });
             rows.collect::<Vec<_>>().join("\n")
