@@ -12,6 +12,9 @@ pub struct Error {
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
+/// The most characters of a query that an error quotes.
+const QUOTED: usize = 120;
+
 impl Error {
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self {
@@ -22,6 +25,11 @@ impl Error {
 
     /// What PostgreSQL has and queries of the catalog have not.
     pub(crate) fn unsupported(what: impl std::fmt::Display) -> Self {
+        let mut what = what.to_string();
+        if let Some((end, _)) = what.char_indices().nth(QUOTED) {
+            what.truncate(end);
+            what.push_str("..");
+        }
         let message = format!("{what} is not supported in a query of the system catalog");
         Self::new("0A000", message)
     }

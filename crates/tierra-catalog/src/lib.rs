@@ -54,6 +54,7 @@ use std::sync::Arc;
 use sqlparser::ast::{Query as Syntax, SetExpr, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
+use sqlparser::tokenizer::Tokenizer;
 
 use crate::bind::Binder;
 use crate::contents::Objects;
@@ -68,6 +69,8 @@ pub use crate::types::Type;
 
 /// The most bytes of a query of the catalog.
 const TEXT_MOST_BYTES: usize = 1 << 18;
+/// The most tokens: a chain of operators is as deep as it is long.
+const TOKENS_MOST: usize = 20_000;
 /// How deep what is in brackets may be.
 const NESTING_MOST: usize = 100;
 /// Room for the deepest of them.
@@ -88,10 +91,12 @@ impl Question {
                 return Ok(None);
             }
             let dialect = PostgreSqlDialect {};
+            let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location();
+            let Some(tokens) = tokens.ok().filter(|tokens| tokens.len() <= TOKENS_MOST) else {
+                return Ok(None);
+            };
             let parser = Parser::new(&dialect).with_recursion_limit(NESTING_MOST);
-            let statements = parser
-                .try_with_sql(sql)
-                .and_then(|mut parser| parser.parse_statements());
+            let statements = parser.with_tokens_with_locations(tokens).parse_statements();
             let Ok([Statement::Query(_)]) = statements.as_deref() else {
                 return Ok(None);
             };

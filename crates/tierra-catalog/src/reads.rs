@@ -104,6 +104,10 @@ impl Visitor for Names {
                 };
                 self.function(name, count);
             }
+            // They are written without brackets.
+            Expr::Identifier(name) if name.quote_style.is_none() => {
+                self.has_function |= bind::is_function(&name.value);
+            }
             Expr::Cast { data_type, .. } => self.has_function |= is_reference(data_type),
             Expr::TypedString(string) => self.has_function |= is_reference(&string.data_type),
             _ => {}

@@ -7,7 +7,7 @@
 //!       simple.rs, extended.rs -- the two ways to send statements
 //!       watch.rs -- what it waits for while a statement runs
 //!       answer.rs, own.rs -- statements that PostgreSQL has and SQL here has not
-//!       catalog.rs -- queries of its system catalog
+//!       question.rs, catalog.rs -- queries of its system catalog
 //!       cursor.rs, rows.rs, copy/ -- rows out and in, a part at a time
 //!         values/ -- each value as text or binary
 //!           wire/ -- bytes: frames in, messages out
@@ -27,6 +27,7 @@ mod error;
 mod extended;
 mod login;
 mod own;
+mod question;
 mod random;
 mod rows;
 mod server;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tierra_catalog::Question;
 use tierra_sql::{Lexeme, Statement};
 
-use crate::catalog::question;
 use crate::command::Tag;
 use crate::copy::{CopyIn, CopyOut};
 use crate::error::Fault;
+use crate::question::question;
 use crate::words::Words;
 
 /// A statement that the server answers itself.

@@ -78,7 +78,7 @@ impl Binder {
     fn any_expr(&mut self, syntax: &Syntax) -> Result<Typed> {
         Ok(match syntax {
             Syntax::Nested(inner) => self.expr(inner)?,
-            Syntax::Identifier(name) if name.quote_style.is_none() && is_keyword(&name.value) => {
+            Syntax::Identifier(name) if name.quote_style.is_none() && is_function(&name.value) => {
                 self.call(&name.value.to_lowercase(), &[])?
             }
             Syntax::Identifier(name) => self.column(&[folded(name)])?,
@@ -787,8 +787,8 @@ impl Binder {
     }
 }
 
-/// Functions that are written without brackets.
-fn is_keyword(name: &str) -> bool {
+/// Whether it is a function that is written without brackets.
+pub(crate) fn is_function(name: &str) -> bool {
     let names = [
         "current_user",
         "current_role",

@@ -6,6 +6,8 @@ mod expression;
 mod from;
 mod query;
 
+pub(crate) use self::expression::is_function;
+
 use std::sync::Arc;
 
 use sqlparser::ast::{Ident, ObjectName};
