@@ -77,11 +77,7 @@ impl Cast {
             (Value::Bool(truth), Type::INT4) => Ok(Value::Int((*truth).into())),
             (Value::Int(int), Type::BOOL) => Ok(Value::Bool(*int != 0)),
             (Value::Int(_) | Value::Float(_), _) if to.is_whole() => in_range(value, from, to),
-            (Value::Int(int), Type::FLOAT4 | Type::FLOAT8) =>
-            {
-                #[expect(clippy::cast_precision_loss, reason = "as in PostgreSQL")]
-                Ok(Value::Float(*int as f64))
-            }
+            (Value::Int(int), Type::FLOAT4 | Type::FLOAT8) => Ok(Value::Float(*int as f64)),
             _ => Ok(value.clone()),
         }
     }
@@ -101,7 +97,11 @@ fn in_range(value: &Value, from: Type, to: Type) -> Result<Value> {
     {
         return Err(beyond());
     }
-    let int = value.as_int();
+    let int = match (value, from) {
+        // Half of it is rounded away from zero, and of floats to the next even one.
+        (Value::Float(float), Type::NUMERIC) => float.round() as i64,
+        _ => value.as_int(),
+    };
     let (least, most) = match to {
         Type::INT2 => (i16::MIN.into(), i16::MAX.into()),
         Type::INT4 => (i32::MIN.into(), i32::MAX.into()),
@@ -317,7 +317,6 @@ fn float_text(float: f64, ty: Type) -> String {
     let size = float.abs();
     if ty != Type::NUMERIC && size != 0.0 && !(1e-4..1e15).contains(&size) {
         let written = match ty {
-            #[expect(clippy::cast_possible_truncation, reason = "it has no more digits")]
             Type::FLOAT4 => format!("{:e}", float as f32),
             _ => format!("{float:e}"),
         };
@@ -327,7 +326,6 @@ fn float_text(float: f64, ty: Type) -> String {
         return format!("{digits}e{sign}{:02}", power.abs());
     }
     match ty {
-        #[expect(clippy::cast_possible_truncation, reason = "it has no more digits")]
         Type::FLOAT4 => (float as f32).to_string(),
         _ => float.to_string(),
     }
@@ -335,23 +333,14 @@ fn float_text(float: f64, ty: Type) -> String {
 
 /// Writes a value that is not NULL in binary.
 pub(crate) fn binary(value: &Value, ty: Type, objects: &Objects<'_>) -> Vec<u8> {
-    let len = ty.len();
+    let len = ty.size();
     match value {
         Value::Bool(truth) => vec![u8::from(*truth)],
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a cast has checked the range"
-        )]
         Value::Int(int) if ty.is_whole() => match len {
             2 => (*int as i16).to_be_bytes().to_vec(),
             4 => (*int as u32).to_be_bytes().to_vec(),
             _ => int.to_be_bytes().to_vec(),
         },
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            reason = "as the type has it"
-        )]
         Value::Int(_) | Value::Float(_) if ty == Type::FLOAT4 || ty == Type::FLOAT8 => {
             let float = match value {
                 Value::Float(float) => *float,

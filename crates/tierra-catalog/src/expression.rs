@@ -11,18 +11,23 @@ use crate::error::{Error, Result};
 use crate::functions::Function;
 use crate::pattern::is_like;
 use crate::plan::Plan;
-use crate::run::Run;
+use crate::session::Session;
 use crate::types::Type;
-use crate::value::{Items, Value};
-
-/// The values of one item of FROM.
-pub(crate) type Part = Arc<[Value]>;
+use crate::value::{Part, Value};
 
 /// A row of FROM: a part of each of its items; and the row of the query around it.
 #[derive(Clone, Copy)]
 pub(crate) struct Row<'a> {
     pub(crate) parts: &'a [Part],
     pub(crate) outer: Option<&'a Row<'a>>,
+}
+
+/// What runs the plans of subqueries.
+pub(crate) trait Runs {
+    fn session(&self) -> &Session<'_>;
+
+    /// The rows of a query, within a row of the query around it.
+    fn rows(&self, plan: &Plan, outer: Option<&Row<'_>>) -> Result<Rc<Vec<Part>>>;
 }
 
 /// An expression.
@@ -103,7 +108,7 @@ pub(crate) enum Test {
 }
 
 impl Test {
-    pub(crate) fn value(self, left: &Value, right: &Value, run: &Run<'_>) -> Result<Value> {
+    pub(crate) fn value(self, left: &Value, right: &Value, run: &dyn Runs) -> Result<Value> {
         if left.is_null() || right.is_null() {
             return Ok(Value::Null);
         }
@@ -146,7 +151,8 @@ impl Test {
                 ignores_case,
                 is_not,
             } => {
-                run.regex(right.as_text(), ignores_case)?
+                run.session()
+                    .regex(right.as_text(), ignores_case)?
                     .is_match(left.as_text())
                     != is_not
             }
@@ -193,11 +199,16 @@ fn any(truths: impl IntoIterator<Item = Result<Value>>) -> Result<Value> {
 }
 
 impl Expr {
-    pub(crate) fn value(&self, row: &Row<'_>, run: &Run<'_>) -> Result<Value> {
+    pub(crate) fn value(&self, row: &Row<'_>, run: &dyn Runs) -> Result<Value> {
         let value = |expr: &Expr| expr.value(row, run);
         Ok(match self {
             Self::Constant(value) => value.clone(),
-            Self::Parameter(place) => run.arguments.get(*place).cloned().unwrap_or(Value::Null),
+            Self::Parameter(place) => run
+                .session()
+                .arguments
+                .get(*place)
+                .cloned()
+                .unwrap_or(Value::Null),
             Self::Column { up, item, column } => {
                 let mut row = row;
                 for _ in 0..*up {
@@ -212,27 +223,27 @@ impl Expr {
                 _ => Value::Null,
             },
             Self::Call(function, arguments) => {
-                run.step(1)?;
+                run.session().step(1)?;
                 let arguments = arguments.iter().map(value).collect::<Result<Vec<_>>>()?;
                 if function.is_strict && arguments.iter().any(Value::is_null) {
                     return Ok(Value::Null);
                 }
-                let value = (function.run)(run, &arguments)?;
-                run.step(value.bytes() as u64 / 64)?;
+                let value = (function.run)(run.session(), &arguments)?;
+                run.session().step(value.bytes() as u64 / 64)?;
                 value
             }
-            Self::Cast(cast, inner) => cast.apply(&value(inner)?, run.objects)?,
+            Self::Cast(cast, inner) => cast.apply(&value(inner)?, run.session().objects)?,
             Self::Output(ty, inner) => match (value(inner)?, ty.element()) {
                 (Value::Null, _) => Value::Null,
                 // The text of each item.
                 (Value::Array(array), Some(element)) => {
                     let items = array.items.iter().map(|item| match item {
                         Value::Null => Value::Null,
-                        item => output(item, element, run.objects).into(),
+                        item => output(item, element, run.session().objects).into(),
                     });
                     Value::array(items.collect())
                 }
-                (inner, _) => output(&inner, *ty, run.objects).into(),
+                (inner, _) => output(&inner, *ty, run.session().objects).into(),
             },
             Self::Concat(parts) => {
                 let mut text = String::new();
@@ -242,7 +253,7 @@ impl Expr {
                         part => text.push_str(part.as_text()),
                     }
                 }
-                run.step(1 + text.len() as u64 / 64)?;
+                run.session().step(1 + text.len() as u64 / 64)?;
                 text.into()
             }
             Self::Arithmetic(operator, ty, left, right) => {
@@ -264,7 +275,7 @@ impl Expr {
                     Many::Array(array) => match value(array)? {
                         Value::Null => Value::Null,
                         array => {
-                            run.step(array.items().len() as u64)?;
+                            run.session().step(array.items().len() as u64)?;
                             quantified(
                                 *is_all,
                                 array.items().iter().map(|item| each(item.clone())),
@@ -273,7 +284,7 @@ impl Expr {
                     },
                     Many::Plan(plan) => {
                         let rows = run.rows(plan, Some(row))?;
-                        run.step(rows.len() as u64)?;
+                        run.session().step(rows.len() as u64)?;
                         let is_row = matches!(left, Value::Record(_));
                         let rights = rows.iter().map(|right| match is_row {
                             true => Value::Record(Arc::clone(right)),
@@ -431,10 +442,6 @@ fn arithmetic(operator: char, ty: Type, left: &Value, right: &Value) -> Result<V
             Err(beyond())
         };
     }
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "as PostgreSQL computes floats with integers"
-    )]
     let float = |value: &Value| match value {
         Value::Float(float) => *float,
         other => other.as_int() as f64,
@@ -448,18 +455,5 @@ fn arithmetic(operator: char, ty: Type, left: &Value, right: &Value) -> Result<V
         '/' => left / right,
         '%' => left % right,
         other => return Err(Error::unsupported(format_args!("operator {other}"))),
-    }))
-}
-
-/// The items of two arrays.
-pub(crate) fn joined(left: &Value, right: &Value) -> Value {
-    let items = left.items().iter().chain(right.items());
-    let first = match left {
-        Value::Array(array) => array.first,
-        _ => 1,
-    };
-    Value::Array(Arc::new(Items {
-        first,
-        items: items.cloned().collect(),
     }))
 }

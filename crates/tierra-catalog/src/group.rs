@@ -4,14 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::expression::{Expr, Part, Row};
-use crate::plan::{Aggregate, AggregateKind, Group, Key, Select, Window, WindowKind};
-use crate::run::{Run, order};
-use crate::value::Value;
+use crate::expression::{Expr, Row, Runs};
+use crate::plan::{Aggregate, AggregateKind, Group, Key, Select, Window, WindowKind, order};
+use crate::value::{Part, Value};
 
 /// A row for each group: the parts of its first row, and one of its aggregates.
 pub(crate) fn grouped(
-    run: &Run<'_>,
+    run: &dyn Runs,
     select: &Select,
     group: &Group,
     rows: Vec<Vec<Part>>,
@@ -67,14 +66,14 @@ pub(crate) fn grouped(
 
 /// The value of an aggregate of these rows.
 fn value(
-    run: &Run<'_>,
+    run: &dyn Runs,
     aggregate: &Aggregate,
     rows: &[Vec<Part>],
     outer: Option<&Row<'_>>,
 ) -> Result<Value> {
     let mut taken: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
     for parts in rows {
-        run.step(1)?;
+        run.session().step(1)?;
         let row = Row { parts, outer };
         if let Some(filter) = &aggregate.filter
             && !filter.value(&row, run)?.is_true()
@@ -132,10 +131,6 @@ fn value(
                     }
                 }
             }
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "only averages and sums of floats are floats"
-            )]
             match (aggregate.kind, is_whole) {
                 (AggregateKind::Sum, true) => Value::Int(ints),
                 (AggregateKind::Sum, false) => Value::Float(floats + ints as f64),
@@ -145,7 +140,7 @@ fn value(
         AggregateKind::BoolAnd => first.all(Value::is_true).into(),
         AggregateKind::BoolOr => first.any(Value::is_true).into(),
         AggregateKind::ArrayAgg => {
-            run.step(taken.len() as u64)?;
+            run.session().step(taken.len() as u64)?;
             Value::array(first.cloned().collect())
         }
         AggregateKind::StringAgg => {
@@ -156,7 +151,7 @@ fn value(
                 }
                 text.push_str(arguments[0].as_text());
             }
-            run.step(text.len() as u64 / 64)?;
+            run.session().step(text.len() as u64 / 64)?;
             text.into()
         }
     })
@@ -178,7 +173,7 @@ fn sort<T>(keys: &[Key<Expr>], rows: &mut [(T, Vec<Value>)]) {
 
 /// Adds to each row a part with the values of the window functions.
 pub(crate) fn windows(
-    run: &Run<'_>,
+    run: &dyn Runs,
     windows: &[Window],
     rows: &mut [Vec<Part>],
     outer: Option<&Row<'_>>,

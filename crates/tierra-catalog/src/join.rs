@@ -8,16 +8,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::expression::{Expr, Part, Row};
+use crate::expression::{Expr, Row, Runs};
+use crate::functions::RowsFunction;
+use crate::lookup::Lookup;
 use crate::plan::{Condition, From, Select, Source};
-use crate::run::{ROW_STEPS, Run};
-use crate::value::Value;
+use crate::session::ROW_STEPS;
+use crate::value::{Part, Value};
 
 /// Parts of some items.
 type Parts = Vec<Part>;
 
 pub(crate) struct Join<'a> {
-    pub(crate) run: &'a Run<'a>,
+    pub(crate) run: &'a dyn Runs,
+    pub(crate) lookup: &'a Lookup,
     pub(crate) select: &'a Select,
     pub(crate) outer: Option<&'a Row<'a>>,
 }
@@ -33,7 +36,7 @@ fn is_within(mask: u64, outer: u64) -> bool {
     mask & !outer == 0
 }
 
-impl<'a> Join<'a> {
+impl Join<'_> {
     /// All rows, each with as many parts as there are items.
     pub(crate) fn all(&self) -> Result<Vec<Parts>> {
         let none: Part = Arc::new([]);
@@ -62,7 +65,7 @@ impl<'a> Join<'a> {
 
     fn holds(&self, conditions: &[&Condition], parts: &[Part]) -> Result<bool> {
         for condition in conditions {
-            self.run.step(1)?;
+            self.run.session().step(1)?;
             if !self.value(&condition.expr, parts)?.is_true() {
                 return Ok(false);
             }
@@ -100,12 +103,12 @@ impl<'a> Join<'a> {
         let row = self.row(given.parts);
         let (all, found) = match &item.source {
             Source::Table(table) => {
-                let all = self.run.table(table)?;
+                let all = self.lookup.table(self.run.session(), table)?;
                 let mut found = None;
                 for condition in conditions {
                     if let Some((column, other)) = lookup(condition, place, given.mask) {
                         let key = self.value(other, given.parts)?;
-                        found = Some(self.run.found(table, column, &key)?);
+                        found = Some(self.lookup.found(self.run.session(), table, column, &key)?);
                         break;
                     }
                 }
@@ -119,17 +122,17 @@ impl<'a> Join<'a> {
                 (self.run.rows(plan, around)?, None)
             }
             Source::Functions(functions, is_numbered) => {
-                let rows = self.run.function_rows(functions, *is_numbered, &row)?;
+                let rows = function_rows(self.run, functions, *is_numbered, &row)?;
                 (std::rc::Rc::new(rows), None)
             }
         };
         let mut parts = given.parts.to_vec();
         let mut rows = Vec::new();
         let mut take = |part: &Part| -> Result<()> {
-            self.run.step(1)?;
+            self.run.session().step(1)?;
             parts[place] = Arc::clone(part);
             if self.holds(conditions, &parts)? {
-                self.run.step(ROW_STEPS)?;
+                self.run.session().step(ROW_STEPS)?;
                 rows.push(parts.clone());
             }
             Ok(())
@@ -267,7 +270,7 @@ impl<'a> Join<'a> {
         let mut rows = Vec::new();
         let mut push = |parts: Parts| -> Result<()> {
             if self.holds(&rest, &parts)? {
-                self.run.step(ROW_STEPS)?;
+                self.run.session().step(ROW_STEPS)?;
                 rows.push(parts);
             }
             Ok(())
@@ -424,7 +427,7 @@ impl<'a> Matches<'a> {
             }
         };
         for place in found.into_iter().flatten() {
-            join.run.step(1)?;
+            join.run.session().step(1)?;
             let mut parts = left.to_vec();
             for (item, part) in rights[*place].iter().enumerate() {
                 if mask >> item & 1 == 1 {
@@ -432,10 +435,45 @@ impl<'a> Matches<'a> {
                 }
             }
             if join.holds(&self.conditions, &parts)? {
-                join.run.step(ROW_STEPS)?;
+                join.run.session().step(ROW_STEPS)?;
                 take(parts, *place);
             }
         }
         Ok(())
     }
+}
+
+/// The values of expressions.
+pub(crate) fn part(run: &dyn Runs, exprs: &[Expr], row: &Row<'_>) -> Result<Part> {
+    exprs.iter().map(|expr| expr.value(row, run)).collect()
+}
+
+/// The rows of functions side by side; where one has ended, its columns are NULL.
+pub(crate) fn function_rows(
+    run: &dyn Runs,
+    functions: &[(RowsFunction, Vec<Expr>)],
+    is_numbered: bool,
+    row: &Row<'_>,
+) -> Result<Vec<Part>> {
+    let all = functions.iter().map(|(function, arguments)| {
+        let arguments = part(run, arguments, row)?;
+        Ok((function.width(), function.rows(run.session(), &arguments)?))
+    });
+    let all: Vec<(usize, Vec<Vec<Value>>)> = all.collect::<Result<_>>()?;
+    let len = all.iter().map(|(_, rows)| rows.len()).max().unwrap_or(0);
+    run.session().step(len as u64 * ROW_STEPS)?;
+    let rows = (0..len).map(|place| {
+        let mut values = Vec::new();
+        for (width, rows) in &all {
+            match rows.get(place) {
+                Some(row) => values.extend(row.iter().cloned()),
+                None => values.extend(std::iter::repeat_n(Value::Null, *width)),
+            }
+        }
+        if is_numbered {
+            values.push(Value::Int(place as i64 + 1));
+        }
+        values.into()
+    });
+    Ok(rows.collect())
 }

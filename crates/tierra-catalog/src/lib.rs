@@ -3,7 +3,7 @@
 //! ```text
 //! reads.rs     -- is it a query of the catalog?
 //! bind/        -- what each name means, and of which type each value is: syntax becomes a plan
-//! run.rs       -- runs the plan; join.rs, group.rs, expression.rs
+//! run.rs       -- runs the plan; join.rs, group.rs, expression.rs, with what session.rs and lookup.rs have at hand
 //! functions/   -- what it may call
 //! tables/      -- the rows of each table; data/ has PostgreSQL 15's declarations of tables, types and words
 //! contents.rs  -- what there is: the caller's description, with a number for each thing
@@ -40,11 +40,13 @@ mod expression;
 mod functions;
 mod group;
 mod join;
+mod lookup;
 mod names;
 mod pattern;
 mod plan;
 mod reads;
 mod run;
+mod session;
 mod tables;
 mod types;
 mod value;
@@ -58,8 +60,10 @@ use sqlparser::tokenizer::Tokenizer;
 
 use crate::bind::Binder;
 use crate::contents::Objects;
+use crate::expression::Runs;
 use crate::plan::Plan;
 use crate::run::Run;
+use crate::session::Session;
 use crate::value::Value;
 
 pub use crate::contents::{Column, Contents, Table};
@@ -204,7 +208,8 @@ impl Query {
                     None => Ok(Value::Null),
                 }
             });
-            let run = Run::new(&objects, arguments.collect::<Result<_, _>>()?);
+            let session = Session::new(&objects, arguments.collect::<Result<_, _>>()?);
+            let run = Run::new(session);
             let rows = run.rows(&self.plan, None)?;
             let types: Vec<Type> = self.plan.columns.iter().map(|column| column.ty).collect();
             let rows = rows.iter().map(|row| {

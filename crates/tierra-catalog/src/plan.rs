@@ -1,11 +1,13 @@
 //! What a query is to do, with all names and types known.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::contents::Declared;
 use crate::expression::{Expr, Test};
 use crate::functions::RowsFunction;
 use crate::types::Type;
+use crate::value::Value;
 
 /// A column of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,4 +206,21 @@ pub(crate) enum WindowKind {
     DenseRank,
     /// Over the whole partition.
     Aggregate(Aggregate),
+}
+
+/// The order of two rows, of which `values` takes the values of a key.
+pub(crate) fn order<'v, By>(
+    keys: &[Key<By>],
+    values: impl Fn(&By) -> (&'v Value, &'v Value),
+) -> Ordering {
+    let orders = keys.iter().map(|key| {
+        let (left, right) = values(&key.by);
+        match (left.is_null(), right.is_null()) {
+            (false, false) if key.is_descending => right.order(left),
+            (false, false) => left.order(right),
+            (left, right) if key.nulls_first => right.cmp(&left),
+            (left, right) => left.cmp(&right),
+        }
+    });
+    orders.fold(Ordering::Equal, Ordering::then)
 }

@@ -1,131 +1,39 @@
 //! Running plans.
-//!
-//! Everything is in memory, so a query has a budget of steps: one that would take much time or memory fails.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use regex::Regex;
-
-use crate::contents::{Declared, Objects};
 use crate::error::{Error, Result};
-use crate::expression::{Expr, Part, Row};
-use crate::functions::RowsFunction;
+use crate::expression::{Expr, Row, Runs};
 use crate::group;
-use crate::join::Join;
-use crate::pattern::regex;
-use crate::plan::{Body, Distinct, Key, Plan, Select, SetKind};
-use crate::tables;
-use crate::value::Value;
+use crate::join::{Join, function_rows, part};
+use crate::lookup::Lookup;
+use crate::plan::{Body, Distinct, Plan, Select, SetKind, order};
+use crate::session::{ROW_STEPS, Session};
+use crate::value::{Part, Value};
 
-/// The most steps of a query: some seconds.
-const STEPS_MOST: u64 = 30_000_000;
-/// What a row that is kept costs, so that those of a query take some hundred MB at most.
-pub(crate) const ROW_STEPS: u64 = 10;
 /// The most rounds of a recursive query.
 const ROUNDS_MOST: usize = 10_000;
 
 type Rows = Rc<Vec<Part>>;
-/// The rows of a table that have a value in a column.
-type Places = Rc<HashMap<Value, Vec<usize>>>;
 
 /// A run of a query.
 pub(crate) struct Run<'a> {
-    pub(crate) objects: &'a Objects<'a>,
-    pub(crate) arguments: Vec<Value>,
-    steps: Cell<u64>,
-    tables: RefCell<HashMap<u32, Rows>>,
-    indexes: RefCell<HashMap<(u32, usize), Places>>,
+    session: Session<'a>,
+    lookup: Lookup,
     plans: RefCell<HashMap<*const Plan, Rows>>,
     working: RefCell<HashMap<usize, Rows>>,
-    patterns: RefCell<HashMap<(String, bool), Regex>>,
 }
 
-impl<'a> Run<'a> {
-    pub(crate) fn new(objects: &'a Objects<'a>, arguments: Vec<Value>) -> Self {
-        Self {
-            objects,
-            arguments,
-            steps: Cell::new(0),
-            tables: RefCell::default(),
-            indexes: RefCell::default(),
-            plans: RefCell::default(),
-            working: RefCell::default(),
-            patterns: RefCell::default(),
-        }
+impl Runs for Run<'_> {
+    fn session(&self) -> &Session<'_> {
+        &self.session
     }
 
-    /// Counts steps.
-    pub(crate) fn step(&self, steps: u64) -> Result<()> {
-        let sum = self.steps.get().saturating_add(steps);
-        self.steps.set(sum);
-        if sum > STEPS_MOST {
-            Err(Error::too_much())
-        } else {
-            Ok(())
-        }
-    }
-
-    pub(crate) fn regex(&self, pattern: &str, ignores_case: bool) -> Result<Regex> {
-        let key = (pattern.to_owned(), ignores_case);
-        if let Some(found) = self.patterns.borrow().get(&key) {
-            return Ok(found.clone());
-        }
-        // To compile one takes as long as many steps.
-        self.step(1_000)?;
-        let made = regex(pattern, ignores_case)?;
-        self.patterns.borrow_mut().insert(key, made.clone());
-        Ok(made)
-    }
-
-    /// The rows of a table.
-    pub(crate) fn table(&self, table: &'static Declared) -> Result<Rows> {
-        if let Some(found) = self.tables.borrow().get(&table.oid) {
-            return Ok(Rc::clone(found));
-        }
-        let rows = Rc::new(tables::rows(table, self.objects)?);
-        self.step(rows.len() as u64)?;
-        self.tables.borrow_mut().insert(table.oid, Rc::clone(&rows));
-        Ok(rows)
-    }
-
-    /// The places of a table's rows that have `key` in a column.
-    pub(crate) fn found(
-        &self,
-        table: &'static Declared,
-        column: usize,
-        key: &Value,
-    ) -> Result<Vec<usize>> {
-        if key.is_null() {
-            return Ok(Vec::new());
-        }
-        let known = self
-            .indexes
-            .borrow()
-            .get(&(table.oid, column))
-            .map(Rc::clone);
-        let places = match known {
-            Some(places) => places,
-            None => {
-                let mut places: HashMap<Value, Vec<usize>> = HashMap::new();
-                for (place, row) in self.table(table)?.iter().enumerate() {
-                    places.entry(row[column].clone()).or_default().push(place);
-                }
-                let places = Rc::new(places);
-                self.indexes
-                    .borrow_mut()
-                    .insert((table.oid, column), Rc::clone(&places));
-                places
-            }
-        };
-        Ok(places.get(key).cloned().unwrap_or_default())
-    }
-
-    /// The rows of a query, within a row of the query around it.
-    pub(crate) fn rows(&self, plan: &Plan, outer: Option<&Row<'_>>) -> Result<Rows> {
-        self.step(1)?;
+    fn rows(&self, plan: &Plan, outer: Option<&Row<'_>>) -> Result<Rows> {
+        self.session.step(1)?;
         if plan.is_correlated {
             return self.computed(plan, outer).map(Rc::new);
         }
@@ -137,13 +45,24 @@ impl<'a> Run<'a> {
         self.plans.borrow_mut().insert(key, Rc::clone(&rows));
         Ok(rows)
     }
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(session: Session<'a>) -> Self {
+        Self {
+            session,
+            lookup: Lookup::default(),
+            plans: RefCell::default(),
+            working: RefCell::default(),
+        }
+    }
 
     fn computed(&self, plan: &Plan, outer: Option<&Row<'_>>) -> Result<Vec<Part>> {
         let mut rows = match &plan.body {
             Body::Select(select) => self.select(select, outer)?,
             Body::Values(rows) => {
                 let row = Row { parts: &[], outer };
-                let rows = rows.iter().map(|exprs| self.part(exprs, &row));
+                let rows = rows.iter().map(|exprs| part(self, exprs, &row));
                 rows.collect::<Result<_>>()?
             }
             Body::Set {
@@ -206,10 +125,6 @@ impl<'a> Run<'a> {
         Ok(rows)
     }
 
-    fn part(&self, exprs: &[Expr], row: &Row<'_>) -> Result<Part> {
-        exprs.iter().map(|expr| expr.value(row, self)).collect()
-    }
-
     fn recursive(
         &self,
         number: usize,
@@ -238,6 +153,7 @@ impl<'a> Run<'a> {
     fn select(&self, select: &Select, outer: Option<&Row<'_>>) -> Result<Vec<Part>> {
         let join = Join {
             run: self,
+            lookup: &self.lookup,
             select,
             outer,
         };
@@ -259,7 +175,8 @@ impl<'a> Run<'a> {
         let mut outputs = Vec::with_capacity(rows.len());
         for mut parts in rows {
             if select.row_functions.is_empty() {
-                outputs.push(self.part(
+                outputs.push(part(
+                    self,
                     &select.outputs,
                     &Row {
                         parts: &parts,
@@ -268,7 +185,8 @@ impl<'a> Run<'a> {
                 )?);
                 continue;
             }
-            let found = self.function_rows(
+            let found = function_rows(
+                self,
                 &select.row_functions,
                 false,
                 &Row {
@@ -280,8 +198,9 @@ impl<'a> Run<'a> {
             let last = parts.len() - 1;
             for values in found {
                 parts[last] = values;
-                self.step(ROW_STEPS)?;
-                outputs.push(self.part(
+                self.session.step(ROW_STEPS)?;
+                outputs.push(part(
+                    self,
                     &select.outputs,
                     &Row {
                         parts: &parts,
@@ -290,56 +209,9 @@ impl<'a> Run<'a> {
                 )?);
             }
         }
-        self.step(outputs.len() as u64)?;
+        self.session.step(outputs.len() as u64)?;
         Ok(outputs)
     }
-
-    /// The rows of functions side by side; where one has ended, its columns are NULL.
-    pub(crate) fn function_rows(
-        &self,
-        functions: &[(RowsFunction, Vec<Expr>)],
-        is_numbered: bool,
-        row: &Row<'_>,
-    ) -> Result<Vec<Part>> {
-        let all = functions.iter().map(|(function, arguments)| {
-            let arguments = self.part(arguments, row)?;
-            Ok((function.width(), function.rows(self, &arguments)?))
-        });
-        let all: Vec<(usize, Vec<Vec<Value>>)> = all.collect::<Result<_>>()?;
-        let len = all.iter().map(|(_, rows)| rows.len()).max().unwrap_or(0);
-        self.step(len as u64 * ROW_STEPS)?;
-        let rows = (0..len).map(|place| {
-            let mut values = Vec::new();
-            for (width, rows) in &all {
-                match rows.get(place) {
-                    Some(row) => values.extend(row.iter().cloned()),
-                    None => values.extend(std::iter::repeat_n(Value::Null, *width)),
-                }
-            }
-            if is_numbered {
-                values.push(Value::Int(place as i64 + 1));
-            }
-            values.into()
-        });
-        Ok(rows.collect())
-    }
-}
-
-/// The order of two rows, of which `values` takes the values of a key.
-pub(crate) fn order<'v, By>(
-    keys: &[Key<By>],
-    values: impl Fn(&By) -> (&'v Value, &'v Value),
-) -> std::cmp::Ordering {
-    let orders = keys.iter().map(|key| {
-        let (left, right) = values(&key.by);
-        match (left.is_null(), right.is_null()) {
-            (false, false) if key.is_descending => right.order(left),
-            (false, false) => left.order(right),
-            (left, right) if key.nulls_first => right.cmp(&left),
-            (left, right) => left.cmp(&right),
-        }
-    });
-    orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
 }
 
 fn combined(kind: SetKind, all: bool, left: &[Part], right: &[Part]) -> Vec<Part> {

@@ -103,10 +103,7 @@ impl Type {
     pub(crate) const REGROLE: Self = Self(4096);
     pub(crate) const REGNAMESPACE: Self = Self(4089);
     pub(crate) const NAME_ARRAY: Self = Self(1003);
-    pub(crate) const INT2_ARRAY: Self = Self(1005);
-    pub(crate) const INT4_ARRAY: Self = Self(1007);
     pub(crate) const TEXT_ARRAY: Self = Self(1009);
-    pub(crate) const OID_ARRAY: Self = Self(1028);
     pub(crate) const RECORD: Self = Self(2249);
     pub(crate) const ANY: Self = Self(2276);
     pub(crate) const ANYARRAY: Self = Self(2277);
@@ -124,7 +121,7 @@ impl Type {
 
     /// Bytes of a value; -1 if they differ.
     #[must_use]
-    pub fn len(self) -> i16 {
+    pub fn size(self) -> i16 {
         self.row().map_or(-1, |row| row.len)
     }
 
@@ -285,7 +282,7 @@ mod tests {
         assert_eq!(Type::named("character varying"), Some(Type::VARCHAR));
         assert_eq!(Type::named("text[]"), Some(Type::TEXT_ARRAY));
         assert_eq!(Type::named("nosuch"), None);
-        assert_eq!(Type::OID.array(), Ok(Type::OID_ARRAY));
+        assert_eq!(Type::OID.array(), Ok(Type(1028)));
         assert_eq!(Type::INT2VECTOR.element(), Some(Type::INT2));
         assert_eq!(Type::NAME.element(), None);
         assert!(Type::REGCLASS.is_whole() && !Type::FLOAT8.is_whole());

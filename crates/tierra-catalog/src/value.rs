@@ -4,6 +4,9 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+/// The values of one item of FROM, or of a row.
+pub(crate) type Part = Arc<[Value]>;
+
 /// A value.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
@@ -59,7 +62,6 @@ impl Value {
     pub(crate) fn as_int(&self) -> i64 {
         match self {
             Self::Int(int) => *int,
-            #[expect(clippy::cast_possible_truncation, reason = "as a cast of SQL rounds")]
             Self::Float(float) => float.round_ties_even() as i64,
             _ => 0,
         }
@@ -102,10 +104,6 @@ impl Value {
 
     fn as_float(&self) -> Option<f64> {
         match self {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "as PostgreSQL compares integers with floats"
-            )]
             Self::Int(int) => Some(*int as f64),
             // One zero and one NaN, which is the greatest.
             Self::Float(float) if float.is_nan() => Some(f64::NAN),
@@ -124,6 +122,19 @@ impl Value {
             Self::Record(_) => 4,
         }
     }
+}
+
+/// The items of two arrays.
+pub(crate) fn joined(left: &Value, right: &Value) -> Value {
+    let items = left.items().iter().chain(right.items());
+    let first = match left {
+        Value::Array(array) => array.first,
+        _ => 1,
+    };
+    Value::Array(Arc::new(Items {
+        first,
+        items: items.cloned().collect(),
+    }))
 }
 
 fn order_of_lists(left: &[Value], right: &[Value]) -> Ordering {

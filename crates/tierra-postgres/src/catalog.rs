@@ -21,7 +21,7 @@ pub(crate) fn fields_of_query(query: &Query) -> Vec<Field> {
     let columns = query.columns().map(|(name, ty)| Field {
         name: name.replace('\0', "\\0"),
         oid: ty.0,
-        size: ty.len(),
+        size: ty.size(),
         modifier: -1,
     });
     columns.collect()

@@ -20,7 +20,8 @@ impl Binder {
             }
             return cast(typed, to, None);
         }
-        if typed.ty.class() == to.class() || is_kin(typed.ty, to) {
+        let is_cut = to.is_whole() && !typed.ty.is_whole();
+        if typed.ty.class() == to.class() && !is_cut || is_kin(typed.ty, to) {
             return match typed.ty.is_text() || to.is_reference() || typed.ty.is_reference() {
                 // The number of a thing stays that number.
                 true if to.is_text() && typed.ty.is_text() => Ok(Typed::new(typed.expr, to)),
@@ -41,6 +42,7 @@ impl Binder {
         match to {
             Type::ANY | Type::ANYELEMENT | OUTPUT => true,
             Type::ANYARRAY | OUTPUTS => from.element().is_some() || from == Type::UNKNOWN,
+            _ if to.is_whole() && from.class() == b'N' && !from.is_whole() => false,
             _ => {
                 from == to
                     || from == Type::UNKNOWN

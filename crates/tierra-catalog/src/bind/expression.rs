@@ -403,12 +403,12 @@ impl Binder {
                     Typed::new(Expr::Constant(Value::Int(int)), Type::INT4)
                 }
                 Ok(int) => Typed::new(Expr::Constant(Value::Int(int)), Type::INT8),
-                Err(_) => {
-                    let float = digits
-                        .parse()
-                        .map_err(|_| Error::unsupported(format_args!("the number {digits}")))?;
-                    Typed::new(Expr::Constant(Value::Float(float)), Type::NUMERIC)
-                }
+                Err(_) => match digits.parse::<f64>() {
+                    Ok(float) if float.to_string() == *digits => {
+                        Typed::new(Expr::Constant(Value::Float(float)), Type::NUMERIC)
+                    }
+                    _ => return Err(Error::unsupported(format_args!("the number {digits}"))),
+                },
             },
             Literal::Placeholder(name) => {
                 let number = name
@@ -554,6 +554,10 @@ impl Binder {
             '<' | '>' => left.ty,
             _ => super::coerce::unified(wide(left.ty), wide(right.ty), "operator")?,
         };
+        if ty == Type::NUMERIC {
+            // Its digits would have to be PostgreSQL's.
+            return Err(Error::unsupported("arithmetic of numeric"));
+        }
         let ty = if ty == Type::FLOAT4 { Type::FLOAT8 } else { ty };
         Ok(Typed::new(
             Expr::Arithmetic(operator, ty, Box::new(left.expr), Box::new(right.expr)),
@@ -580,7 +584,8 @@ impl Binder {
                 for part in [left, right] {
                     let part = match part.ty {
                         Type::UNKNOWN => self.coerced(part, Type::TEXT)?,
-                        ty => Typed::new(Expr::Output(ty, Box::new(part.expr)), Type::TEXT),
+                        Type::TEXT => part,
+                        _ => cast(part, Type::TEXT, None)?,
                     };
                     parts.push(part.expr);
                 }

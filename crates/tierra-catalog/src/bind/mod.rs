@@ -188,7 +188,7 @@ impl Scope {
                     return Err(ambiguous(name));
                 }
                 if first.is_none() && name == "tableoid" && self.names.len() == 1 {
-                    return Ok(self.names[0].find(0, name, ambiguous)?);
+                    return self.names[0].find(0, name, ambiguous);
                 }
                 return Ok(first.map(|visible| visible.typed.clone()));
             }

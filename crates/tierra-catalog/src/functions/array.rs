@@ -1,10 +1,9 @@
 //! Functions of arrays.
 
-use super::{Function, OUTPUTS, function};
+use super::function::{Function, OUTPUTS, function};
 use crate::error::Result;
-use crate::expression::joined;
 use crate::types::Type;
-use crate::value::Value;
+use crate::value::{Value, joined};
 
 const T: Type = Type::TEXT;
 const I: Type = Type::INT4;

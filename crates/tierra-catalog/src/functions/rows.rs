@@ -3,11 +3,11 @@
 use crate::error::{Error, Result};
 use crate::names::KEYWORDS;
 use crate::plan::Column;
-use crate::run::{ROW_STEPS, Run};
+use crate::session::{ROW_STEPS, Session};
 use crate::types::Type;
 use crate::value::Value;
 
-use super::Function;
+use super::function::Function;
 
 /// The most rows of a series.
 const SERIES_MOST: i64 = 1_000_000;
@@ -104,13 +104,17 @@ impl RowsFunction {
         }
     }
 
-    pub(crate) fn rows(self, run: &Run<'_>, arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
+    pub(crate) fn rows(
+        self,
+        session: &Session<'_>,
+        arguments: &[Value],
+    ) -> Result<Vec<Vec<Value>>> {
         if let Self::Single(function) = self {
             let is_null = function.is_strict && arguments.iter().any(Value::is_null);
             let value = if is_null {
                 Value::Null
             } else {
-                (function.run)(run, arguments)?
+                (function.run)(session, arguments)?
             };
             return Ok(vec![vec![value]]);
         }
@@ -126,7 +130,7 @@ impl RowsFunction {
             Self::Unnest => arguments[0].items().iter().cloned().map(one).collect(),
             Self::Series => {
                 let (from, to) = (arguments[0].as_int(), arguments[1].as_int());
-                series(run, from, to, arguments.get(2).map_or(1, Value::as_int))?
+                series(session, from, to, arguments.get(2).map_or(1, Value::as_int))?
             }
             Self::Subscripts => {
                 let len = match arguments[1].as_int() {
@@ -173,7 +177,7 @@ impl RowsFunction {
     }
 }
 
-fn series(run: &Run<'_>, from: i64, to: i64, by: i64) -> Result<Vec<Vec<Value>>> {
+fn series(session: &Session<'_>, from: i64, to: i64, by: i64) -> Result<Vec<Vec<Value>>> {
     if by == 0 {
         return Err(Error::new("22023", "step size cannot equal zero"));
     }
@@ -184,7 +188,7 @@ fn series(run: &Run<'_>, from: i64, to: i64, by: i64) -> Result<Vec<Vec<Value>>>
     if len > SERIES_MOST.into() {
         return Err(Error::too_much());
     }
-    run.step(len as u64 * ROW_STEPS)?;
+    session.step(len as u64 * ROW_STEPS)?;
     let len = i64::try_from(len).unwrap_or(0);
     Ok((0..len)
         .map(|place| vec![Value::Int(from + place * by)])

@@ -1,12 +1,12 @@
 //! Functions that tell of the server, the session and the things in the catalog.
 
-use super::{Function, OUTPUT, function};
+use super::function::{Function, OUTPUT, function};
 use crate::contents::{FACTS, INDEX_METHOD, METHOD_NAME, OWNER, Objects, Relation};
 use crate::error::{Error, Result};
 use crate::names::{
     FUNCTIONS as TYPE_FUNCTIONS, TypeFunction, format_type, parts, quoted, searched,
 };
-use crate::run::Run;
+use crate::session::Session;
 use crate::types::Type;
 use crate::value::Value;
 
@@ -22,22 +22,26 @@ const ANY: Type = Type::ANY;
 pub(crate) const ENCODING: i64 = 6;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    function("version", &[], T, |run, _| {
-        Ok(run.objects.contents.version.as_str().into())
+    function("version", &[], T, |session, _| {
+        Ok(session.objects.contents.version.as_str().into())
     }),
-    function("current_database", &[], N, |run, _| Ok(database(run))),
-    function("current_catalog", &[], N, |run, _| Ok(database(run))),
+    function("current_database", &[], N, |session, _| {
+        Ok(database(session))
+    }),
+    function("current_catalog", &[], N, |session, _| {
+        Ok(database(session))
+    }),
     function("current_schema", &[], N, |_, _| Ok("public".into())),
     function("current_schemas", &[B], Type::NAME_ARRAY, |_, a| {
         let names = searched(a[0].is_true()).iter();
         Ok(Value::array(names.map(|name| Value::text(name)).collect()))
     }),
-    function("current_user", &[], N, |run, _| Ok(user(run))),
-    function("current_role", &[], N, |run, _| Ok(user(run))),
-    function("session_user", &[], N, |run, _| Ok(user(run))),
-    function("user", &[], N, |run, _| Ok(user(run))),
-    function("pg_backend_pid", &[], I, |run, _| {
-        Ok(Value::Int(run.objects.contents.process.into()))
+    function("current_user", &[], N, |session, _| Ok(user(session))),
+    function("current_role", &[], N, |session, _| Ok(user(session))),
+    function("session_user", &[], N, |session, _| Ok(user(session))),
+    function("user", &[], N, |session, _| Ok(user(session))),
+    function("pg_backend_pid", &[], I, |session, _| {
+        Ok(Value::Int(session.objects.contents.process.into()))
     }),
     function("pg_is_in_recovery", &[], B, |_, _| Ok(false.into())),
     function("pg_advisory_unlock_all", &[], Type::VOID, |_, _| {
@@ -46,8 +50,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("pg_my_temp_schema", &[], O, |_, _| Ok(Value::Int(0))),
     function("pg_is_other_temp_schema", &[O], B, |_, _| Ok(false.into())),
     function("getdatabaseencoding", &[], N, |_, _| Ok("UTF8".into())),
-    function("pg_client_encoding", &[], N, |run, _| {
-        setting(run, "client_encoding", true)
+    function("pg_client_encoding", &[], N, |session, _| {
+        setting(session, "client_encoding", true)
     }),
     function("pg_encoding_to_char", &[I], N, |_, a| {
         Ok(if a[0].as_int() == ENCODING {
@@ -61,15 +65,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let name = a[0].as_text().to_lowercase().replace('-', "");
         Ok(Value::Int(if name == "utf8" { ENCODING } else { -1 }))
     }),
-    function("current_setting", &[T], T, |run, a| {
-        setting(run, a[0].as_text(), false)
+    function("current_setting", &[T], T, |session, a| {
+        setting(session, a[0].as_text(), false)
     }),
-    function("current_setting", &[T, B], T, |run, a| {
-        setting(run, a[0].as_text(), a[1].is_true())
+    function("current_setting", &[T, B], T, |session, a| {
+        setting(session, a[0].as_text(), a[1].is_true())
     }),
     // What it is already. A query changes nothing.
-    function("set_config", &[T, T, B], T, |run, a| {
-        let now = setting(run, a[0].as_text(), false)?;
+    function("set_config", &[T, T, B], T, |session, a| {
+        let now = setting(session, a[0].as_text(), false)?;
         match now == a[1] {
             true => Ok(now),
             false => Err(Error::unsupported(format_args!(
@@ -87,18 +91,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
         })
     })
     .called_on_null(),
-    function("pg_get_userbyid", &[O], N, |run, a| {
+    function("pg_get_userbyid", &[O], N, |session, a| {
         let oid = a[0].as_int();
         Ok(if oid == OWNER.into() {
-            user(run)
+            user(session)
         } else {
             format!("unknown (OID={oid})").into()
         })
     }),
-    function("pg_table_is_visible", &[O], B, |run, a| {
-        let relation = run.objects.relation(a[0].as_int());
+    function("pg_table_is_visible", &[O], B, |session, a| {
+        let relation = session.objects.relation(a[0].as_int());
         Ok(relation
-            .map(|relation| run.objects.is_visible(relation))
+            .map(|relation| session.objects.is_visible(relation))
             .into())
     }),
     function("pg_type_is_visible", &[O], B, |_, a| {
@@ -130,17 +134,22 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("shobj_description", &[O, N], T, |_, _| Ok(Value::Null)),
     function("pg_get_expr", &[T, O], T, |_, a| Ok(a[0].clone())),
     function("pg_get_expr", &[T, O, B], T, |_, a| Ok(a[0].clone())),
-    function("pg_get_indexdef", &[O], T, |run, a| {
-        Ok(index_definition(run, &a[0], 0, false))
+    function("pg_get_indexdef", &[O], T, |session, a| {
+        Ok(index_definition(session, &a[0], 0, false))
     }),
-    function("pg_get_indexdef", &[O, I, B], T, |run, a| {
-        Ok(index_definition(run, &a[0], a[1].as_int(), a[2].is_true()))
+    function("pg_get_indexdef", &[O, I, B], T, |session, a| {
+        Ok(index_definition(
+            session,
+            &a[0],
+            a[1].as_int(),
+            a[2].is_true(),
+        ))
     }),
-    function("pg_get_constraintdef", &[O], T, |run, a| {
-        Ok(constraint_definition(run, &a[0]))
+    function("pg_get_constraintdef", &[O], T, |session, a| {
+        Ok(constraint_definition(session, &a[0]))
     }),
-    function("pg_get_constraintdef", &[O, B], T, |run, a| {
-        Ok(constraint_definition(run, &a[0]))
+    function("pg_get_constraintdef", &[O, B], T, |session, a| {
+        Ok(constraint_definition(session, &a[0]))
     }),
     function("pg_get_viewdef", &[O], T, |_, _| Ok(Value::Null)),
     function("pg_get_viewdef", &[O, B], T, |_, _| Ok(Value::Null)),
@@ -155,7 +164,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("pg_get_statisticsobjdef_columns", &[O], T, |_, _| {
         Ok(Value::Null)
     }),
-    function("pg_get_serial_sequence", &[T, T], T, |run, a| {
+    function("pg_get_serial_sequence", &[T, T], T, |session, a| {
         let parts = parts(a[0].as_text())?;
         let (schema, table) = match parts.as_slice() {
             [table] => (None, table),
@@ -168,7 +177,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
                 format!("relation \"{}\" does not exist", a[0].as_text()),
             )
         };
-        let relation = run
+        let relation = session
             .objects
             .relation_named(schema, table)
             .ok_or_else(missing)?;
@@ -241,8 +250,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         "pg_relation_is_updatable",
         &[Type::REGCLASS, B],
         I,
-        |run, a| {
-            let is_table = run
+        |session, a| {
+            let is_table = session
                 .objects
                 .relation(a[0].as_int())
                 .is_some_and(|relation| relation.rows.is_some());
@@ -253,8 +262,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         "pg_column_is_updatable",
         &[Type::REGCLASS, Type::INT2, B],
         B,
-        |run, a| {
-            Ok(run
+        |session, a| {
+            Ok(session
                 .objects
                 .relation(a[0].as_int())
                 .is_some_and(|relation| relation.rows.is_some())
@@ -270,23 +279,23 @@ pub(super) const FUNCTIONS: &[Function] = &[
         };
         Ok(truth.filter(|_| is_known).into())
     }),
-    function("to_regclass", &[T], Type::REGCLASS, |run, a| {
-        number(run, Type::REGCLASS, &a[0])
+    function("to_regclass", &[T], Type::REGCLASS, |session, a| {
+        number(session, Type::REGCLASS, &a[0])
     }),
-    function("to_regtype", &[T], Type::REGTYPE, |run, a| {
-        number(run, Type::REGTYPE, &a[0])
+    function("to_regtype", &[T], Type::REGTYPE, |session, a| {
+        number(session, Type::REGTYPE, &a[0])
     }),
-    function("to_regnamespace", &[T], Type::REGNAMESPACE, |run, a| {
-        number(run, Type::REGNAMESPACE, &a[0])
+    function("to_regnamespace", &[T], Type::REGNAMESPACE, |session, a| {
+        number(session, Type::REGNAMESPACE, &a[0])
     }),
-    function("to_regrole", &[T], Type::REGROLE, |run, a| {
-        number(run, Type::REGROLE, &a[0])
+    function("to_regrole", &[T], Type::REGROLE, |session, a| {
+        number(session, Type::REGROLE, &a[0])
     }),
-    function("to_regproc", &[T], Type::REGPROC, |run, a| {
-        number(run, Type::REGPROC, &a[0])
+    function("to_regproc", &[T], Type::REGPROC, |session, a| {
+        number(session, Type::REGPROC, &a[0])
     }),
-    function("to_regprocedure", &[T], Type::REGPROCEDURE, |run, a| {
-        number(run, Type::REGPROCEDURE, &a[0])
+    function("to_regprocedure", &[T], Type::REGPROCEDURE, |session, a| {
+        number(session, Type::REGPROCEDURE, &a[0])
     }),
     function("pg_has_role", &[OUTPUT, T], B, |_, _| Ok(true.into())),
     function("pg_has_role", &[OUTPUT, OUTPUT, T], B, |_, _| {
@@ -298,79 +307,85 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// `has_.._privilege`: of a thing, or of a user on a thing; of a column, the column is named, too.
 pub(super) const PRIVILEGES: &[Function] = &[
-    function("has_table_privilege", &[ANY, T], B, |run, a| {
-        on_table(run, &a[0], &a[1])
+    function("has_table_privilege", &[ANY, T], B, |session, a| {
+        on_table(session, &a[0], &a[1])
     }),
-    function("has_table_privilege", &[ANY, ANY, T], B, |run, a| {
-        on_table(run, &a[1], &a[2])
+    function("has_table_privilege", &[ANY, ANY, T], B, |session, a| {
+        on_table(session, &a[1], &a[2])
     }),
-    function("has_any_column_privilege", &[ANY, T], B, |run, a| {
-        on_table(run, &a[0], &a[1])
+    function("has_any_column_privilege", &[ANY, T], B, |session, a| {
+        on_table(session, &a[0], &a[1])
     }),
-    function("has_any_column_privilege", &[ANY, ANY, T], B, |run, a| {
-        on_table(run, &a[1], &a[2])
+    function(
+        "has_any_column_privilege",
+        &[ANY, ANY, T],
+        B,
+        |session, a| on_table(session, &a[1], &a[2]),
+    ),
+    function("has_column_privilege", &[ANY, ANY, T], B, |session, a| {
+        on_table(session, &a[0], &a[2])
     }),
-    function("has_column_privilege", &[ANY, ANY, T], B, |run, a| {
-        on_table(run, &a[0], &a[2])
+    function(
+        "has_column_privilege",
+        &[ANY, ANY, ANY, T],
+        B,
+        |session, a| on_table(session, &a[1], &a[3]),
+    ),
+    function("has_schema_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
     }),
-    function("has_column_privilege", &[ANY, ANY, ANY, T], B, |run, a| {
-        on_table(run, &a[1], &a[3])
+    function("has_schema_privilege", &[ANY, ANY, T], B, |session, a| {
+        Ok(may(session, &a[2]))
     }),
-    function("has_schema_privilege", &[ANY, T], B, |run, a| {
-        Ok(may(run, &a[1]))
+    function("has_database_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
     }),
-    function("has_schema_privilege", &[ANY, ANY, T], B, |run, a| {
-        Ok(may(run, &a[2]))
+    function("has_database_privilege", &[ANY, ANY, T], B, |session, a| {
+        Ok(may(session, &a[2]))
     }),
-    function("has_database_privilege", &[ANY, T], B, |run, a| {
-        Ok(may(run, &a[1]))
+    function("has_tablespace_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
     }),
-    function("has_database_privilege", &[ANY, ANY, T], B, |run, a| {
-        Ok(may(run, &a[2]))
+    function("has_type_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
     }),
-    function("has_tablespace_privilege", &[ANY, T], B, |run, a| {
-        Ok(may(run, &a[1]))
+    function("has_function_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
     }),
-    function("has_type_privilege", &[ANY, T], B, |run, a| {
-        Ok(may(run, &a[1]))
+    function("has_function_privilege", &[ANY, ANY, T], B, |session, a| {
+        Ok(may(session, &a[2]))
     }),
-    function("has_function_privilege", &[ANY, T], B, |run, a| {
-        Ok(may(run, &a[1]))
+    function("has_language_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
     }),
-    function("has_function_privilege", &[ANY, ANY, T], B, |run, a| {
-        Ok(may(run, &a[2]))
+    function("has_sequence_privilege", &[ANY, T], B, |session, a| {
+        on_table(session, &a[0], &a[1])
     }),
-    function("has_language_privilege", &[ANY, T], B, |run, a| {
-        Ok(may(run, &a[1]))
-    }),
-    function("has_sequence_privilege", &[ANY, T], B, |run, a| {
-        on_table(run, &a[0], &a[1])
-    }),
-    function("has_sequence_privilege", &[ANY, ANY, T], B, |run, a| {
-        on_table(run, &a[1], &a[2])
+    function("has_sequence_privilege", &[ANY, ANY, T], B, |session, a| {
+        on_table(session, &a[1], &a[2])
     }),
     function(
         "has_foreign_data_wrapper_privilege",
         &[ANY, T],
         B,
-        |run, a| Ok(may(run, &a[1])),
+        |session, a| Ok(may(session, &a[1])),
     ),
-    function("has_server_privilege", &[ANY, T], B, |run, a| {
-        Ok(may(run, &a[1]))
+    function("has_server_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
     }),
 ];
 
-fn database(run: &Run<'_>) -> Value {
-    run.objects.contents.database.as_str().into()
+fn database(session: &Session<'_>) -> Value {
+    session.objects.contents.database.as_str().into()
 }
 
-fn user(run: &Run<'_>) -> Value {
-    run.objects.contents.user.as_str().into()
+fn user(session: &Session<'_>) -> Value {
+    session.objects.contents.user.as_str().into()
 }
 
-fn setting(run: &Run<'_>, name: &str, may_be_missing: bool) -> Result<Value> {
+fn setting(session: &Session<'_>, name: &str, may_be_missing: bool) -> Result<Value> {
     let wanted = name.to_lowercase();
-    let settings = run
+    let settings = session
         .objects
         .contents
         .settings
@@ -390,8 +405,8 @@ fn setting(run: &Run<'_>, name: &str, may_be_missing: bool) -> Result<Value> {
 }
 
 /// The number of the thing with this name; NULL if there is none.
-fn number(run: &Run<'_>, ty: Type, name: &Value) -> Result<Value> {
-    Ok(run.objects.number_of(ty, name.as_text())?.into())
+fn number(session: &Session<'_>, ty: Type, name: &Value) -> Result<Value> {
+    Ok(session.objects.number_of(ty, name.as_text())?.into())
 }
 
 fn type_function(oid: &Value) -> Option<&'static TypeFunction> {
@@ -420,8 +435,8 @@ fn key_columns(table: &Relation) -> Vec<String> {
 }
 
 /// The statement that makes an index, or one of its columns. Where it is made `pretty`, a schema that is searched is not named.
-fn index_definition(run: &Run<'_>, oid: &Value, column: i64, is_pretty: bool) -> Value {
-    let objects: &Objects<'_> = run.objects;
+fn index_definition(session: &Session<'_>, oid: &Value, column: i64, is_pretty: bool) -> Value {
+    let objects: &Objects<'_> = session.objects;
     let Some((index, table)) = objects.index(oid.as_int()) else {
         return Value::Null;
     };
@@ -445,8 +460,8 @@ fn index_definition(run: &Run<'_>, oid: &Value, column: i64, is_pretty: bool) ->
     .into()
 }
 
-fn constraint_definition(run: &Run<'_>, oid: &Value) -> Value {
-    let found = run
+fn constraint_definition(session: &Session<'_>, oid: &Value) -> Value {
+    let found = session
         .objects
         .keys()
         .find(|(index, _)| i64::from(index.constraint) == oid.as_int());
@@ -474,33 +489,33 @@ fn pretty_size(bytes: i64) -> String {
 }
 
 /// Whether the user may do any of these things.
-fn may(run: &Run<'_>, privileges: &Value) -> Value {
+fn may(session: &Session<'_>, privileges: &Value) -> Value {
     let reading = ["SELECT", "USAGE", "CONNECT", "REFERENCES", "EXECUTE"];
     let mut names = privileges
         .as_text()
         .split(',')
         .map(|name| name.trim().to_uppercase());
     let may =
-        names.any(|name| !run.objects.contents.reads_only || reading.contains(&name.as_str()));
+        names.any(|name| !session.objects.contents.reads_only || reading.contains(&name.as_str()));
     may.into()
 }
 
-fn on_table(run: &Run<'_>, table: &Value, privileges: &Value) -> Result<Value> {
+fn on_table(session: &Session<'_>, table: &Value, privileges: &Value) -> Result<Value> {
     let relation = match table {
-        Value::Int(oid) => run.objects.relation(*oid),
+        Value::Int(oid) => session.objects.relation(*oid),
         name => {
-            let found = run.objects.number_of(Type::REGCLASS, name.as_text())?;
+            let found = session.objects.number_of(Type::REGCLASS, name.as_text())?;
             let missing = || {
                 Error::new(
                     "42P01",
                     format!("relation \"{}\" does not exist", name.as_text()),
                 )
             };
-            run.objects.relation(found.ok_or_else(missing)?)
+            session.objects.relation(found.ok_or_else(missing)?)
         }
     };
     Ok(if relation.is_some() {
-        may(run, privileges)
+        may(session, privileges)
     } else {
         Value::Null
     })

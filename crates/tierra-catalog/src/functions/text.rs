@@ -1,15 +1,14 @@
 //! Functions of texts and numbers.
 
-use super::{Function, OUTPUT, function};
+use super::function::{Function, OUTPUT, function};
 use crate::error::{Error, Result};
 use crate::names::quoted;
-use crate::run::Run;
+use crate::session::Session;
 use crate::types::Type;
 use crate::value::Value;
 
 const T: Type = Type::TEXT;
 const I: Type = Type::INT4;
-const F: Type = Type::FLOAT8;
 /// The most bytes of a text that a function makes.
 const TEXT_MOST_BYTES: usize = 1 << 20;
 
@@ -61,8 +60,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("substring", &[T, I, I], T, |_, a| {
         part(&a[0], &a[1], Some(&a[2]))
     }),
-    function("substring", &[T, T], T, |run, a| {
-        let regex = run.regex(a[1].as_text(), false)?;
+    function("substring", &[T, T], T, |session, a| {
+        let regex = session.regex(a[1].as_text(), false)?;
         let found = regex.captures(a[0].as_text());
         // The first part in brackets, if there is one.
         let part = found.and_then(|found| found.get(usize::from(found.len() > 1)));
@@ -87,13 +86,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
             .collect::<String>()
             .into())
     }),
-    function("replace", &[T, T, T], T, |run, a| match a[1].as_text() {
-        "" => Ok(a[0].clone()),
-        from => {
-            let times = a[0].as_text().matches(from).count();
-            check(times.saturating_mul(a[2].as_text().len()))?;
-            run.step(times as u64)?;
-            Ok(a[0].as_text().replace(from, a[2].as_text()).into())
+    function("replace", &[T, T, T], T, |session, a| {
+        match a[1].as_text() {
+            "" => Ok(a[0].clone()),
+            from => {
+                let times = a[0].as_text().matches(from).count();
+                check(times.saturating_mul(a[2].as_text().len()))?;
+                session.step(times as u64)?;
+                Ok(a[0].as_text().replace(from, a[2].as_text()).into())
+            }
         }
     }),
     function("strpos", &[T, T], I, |_, a| Ok(place(&a[0], &a[1]))),
@@ -174,14 +175,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
         });
         Ok(letters.collect::<String>().into())
     }),
-    function("regexp_replace", &[T, T, T], T, |run, a| {
-        replaced(run, a, "")
+    function("regexp_replace", &[T, T, T], T, |session, a| {
+        replaced(session, a, "")
     }),
-    function("regexp_replace", &[T, T, T, T], T, |run, a| {
-        replaced(run, a, a[3].as_text())
+    function("regexp_replace", &[T, T, T, T], T, |session, a| {
+        replaced(session, a, a[3].as_text())
     }),
-    function("regexp_match", &[T, T], Type::TEXT_ARRAY, |run, a| {
-        let regex = run.regex(a[1].as_text(), false)?;
+    function("regexp_match", &[T, T], Type::TEXT_ARRAY, |session, a| {
+        let regex = session.regex(a[1].as_text(), false)?;
         let Some(found) = regex.captures(a[0].as_text()) else {
             return Ok(Value::Null);
         };
@@ -212,18 +213,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
             .map(Value::Int)
             .ok_or_else(|| Error::new("22003", "bigint out of range"))
     }),
-    function("floor", &[F], F, |_, a| {
-        Ok(Value::Float(float(&a[0]).floor()))
-    }),
-    function("ceil", &[F], F, |_, a| {
-        Ok(Value::Float(float(&a[0]).ceil()))
-    }),
-    function("ceiling", &[F], F, |_, a| {
-        Ok(Value::Float(float(&a[0]).ceil()))
-    }),
-    function("round", &[F], F, |_, a| {
-        Ok(Value::Float(float(&a[0]).round_ties_even()))
-    }),
     function(
         "mod",
         &[Type::INT8, Type::INT8],
@@ -234,17 +223,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
         },
     ),
 ];
-
-fn float(value: &Value) -> f64 {
-    match value {
-        Value::Float(float) => *float,
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "as PostgreSQL makes floats of integers"
-        )]
-        other => other.as_int() as f64,
-    }
-}
 
 fn check(bytes: usize) -> Result<()> {
     if bytes <= TEXT_MOST_BYTES {
@@ -298,13 +276,13 @@ fn literal(text: &str) -> String {
     }
 }
 
-fn replaced(run: &Run<'_>, arguments: &[Value], flags: &str) -> Result<Value> {
+fn replaced(session: &Session<'_>, arguments: &[Value], flags: &str) -> Result<Value> {
     if let Some(flag) = flags.chars().find(|flag| !"gi".contains(*flag)) {
         return Err(Error::unsupported(format_args!(
             "the flag \"{flag}\" of regexp_replace"
         )));
     }
-    let regex = run.regex(arguments[1].as_text(), flags.contains('i'))?;
+    let regex = session.regex(arguments[1].as_text(), flags.contains('i'))?;
     // `\1` and `\&` stand for what was found.
     let mut with = String::new();
     let mut letters = arguments[2].as_text().chars();

@@ -1,6 +1,6 @@
 //! The database, its schemas, users, settings and sessions.
 
-use super::Rows;
+use super::rows::Rows;
 use crate::contents::{
     DATABASE, FACTS, INDEX_METHOD, METHOD_NAME, OWNER, Objects, SCHEMAS, TABLE_METHOD,
 };

@@ -1,6 +1,6 @@
 //! The views of `information_schema`.
 
-use super::{Rows, yes_or_no};
+use super::rows::{Rows, yes_or_no};
 use crate::contents::{Objects, Relation, SCHEMAS};
 use crate::types::Type;
 use crate::value::Value;

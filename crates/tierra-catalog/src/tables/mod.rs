@@ -6,13 +6,14 @@
 mod database;
 mod information;
 mod relation;
+mod rows;
 mod types;
 
 use crate::contents::{Declared, Objects};
 use crate::error::{Error, Result};
-use crate::expression::Part;
-use crate::types::Type;
-use crate::value::Value;
+use crate::value::Part;
+
+use self::rows::Rows;
 
 /// What makes the rows of a table.
 type Make = fn(&Objects<'_>, &mut Rows<'_>);
@@ -113,18 +114,14 @@ const EMPTY: &str = " pg_attrdef pg_auth_members pg_available_extensions pg_avai
     administrable_role_authorizations applicable_roles ";
 
 /// The rows of a table. Behind its columns they have its number: `tableoid`.
-pub(crate) fn rows(table: &'static Declared, objects: &Objects<'_>) -> Result<Vec<Part>> {
-    let mut rows = Rows {
-        table,
-        rows: Vec::new(),
-    };
-    let found = TABLES
-        .iter()
-        .find(|(schema, name, _)| *schema == table.schema && *name == table.name);
+pub(crate) fn rows(table: &'static Declared, objects: &Objects<'_>) -> Vec<Part> {
+    let mut rows = Rows::of(table);
+    let mut all = TABLES.iter();
+    let found = all.find(|(schema, name, _)| *schema == table.schema && *name == table.name);
     if let Some((_, _, make)) = found {
         make(objects, &mut rows);
     }
-    Ok(rows.rows)
+    rows.finish()
 }
 
 /// Fails if the rows of the table are not known.
@@ -143,55 +140,11 @@ pub(crate) fn check(table: &Declared) -> Result<()> {
     }
 }
 
-/// Rows that are being made.
-pub(crate) struct Rows<'a> {
-    table: &'a Declared,
-    rows: Vec<Part>,
-}
-
-impl Rows<'_> {
-    /// Adds a row with these values; other columns are NULL or, where they cannot be, zero.
-    fn add(&mut self, values: &[(&str, Value)]) {
-        debug_assert!(
-            values.iter().all(|(name, _)| self
-                .table
-                .columns
-                .iter()
-                .any(|column| column.name == *name)),
-            "{} has not all of these columns",
-            self.table.name
-        );
-        let columns = self.table.columns.iter().map(|column| {
-            let given = values.iter().find(|(name, _)| *name == column.name);
-            match given {
-                Some((_, value)) => value.clone(),
-                None if column.is_nullable => Value::Null,
-                None => zero(column.ty),
-            }
-        });
-        let number = std::iter::once(self.table.oid.into());
-        self.rows.push(columns.chain(number).collect());
-    }
-}
-
-fn zero(ty: Type) -> Value {
-    match ty {
-        Type::BOOL => false.into(),
-        Type::INT2VECTOR | Type::OIDVECTOR => Value::vector(Vec::new()),
-        _ if ty.element().is_some() => Value::array(Vec::new()),
-        _ if ty.is_text() => "".into(),
-        _ => Value::Int(0),
-    }
-}
-
-fn yes_or_no(truth: bool) -> Value {
-    if truth { "YES" } else { "NO" }.into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::contents::{Column, Contents, DECLARED, Table};
+    use crate::types::Type;
 
     #[test]
     fn each_table_has_rows_of_its_columns() {
@@ -214,7 +167,7 @@ mod tests {
         let objects = Objects::of(&contents);
         for (schema, name, _) in TABLES {
             let table = Declared::named(Some(schema), name).expect(name);
-            let rows = rows(table, &objects).unwrap();
+            let rows = rows(table, &objects);
             assert!(!rows.is_empty(), "{name}");
             assert!(
                 rows.iter().all(|row| row.len() == table.columns.len() + 1),

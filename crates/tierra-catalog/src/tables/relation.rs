@@ -1,13 +1,12 @@
 //! Tables, their columns and keys.
 
-use super::Rows;
+use super::rows::Rows;
 use crate::contents::{INDEX_METHOD, OWNER, Objects, PUBLIC, Relation, TABLE_METHOD};
 use crate::types::Type;
 use crate::value::Value;
 
 pub(super) fn pg_class(objects: &Objects<'_>, rows: &mut Rows<'_>) {
     for relation in &objects.relations {
-        #[expect(clippy::cast_precision_loss, reason = "it is an estimate")]
         let count = relation.rows.map_or(-1.0, |rows| rows as f64);
         let method = match relation.kind {
             "r" => TABLE_METHOD,

@@ -1,6 +1,6 @@
 //! Types, and what belongs to them: functions that read and write values, collations, operators to index by.
 
-use super::Rows;
+use super::rows::Rows;
 use crate::contents::{INDEX_METHOD, OWNER, Objects, PG_CATALOG};
 use crate::names::FUNCTIONS;
 use crate::types::{TYPES, Type};

@@ -77,7 +77,7 @@ SELECT relname FROM pg_class WHERE relname LIKE ANY (ARRAY['every%', 'key%']) AN
 ;
 SELECT 'a_c' LIKE 'a\_c', 'abc' LIKE 'a\_c', 'abc' LIKE 'a_c', 'ABC' ILIKE 'a%', 'a%c' LIKE 'a!%c' ESCAPE '!', 'abc' NOT LIKE 'x%', 'abc' ~ '^a.c$', 'ABC' ~* 'abc', 'abc' !~ 'b', 'abc' OPERATOR(pg_catalog.~) '^(abc)$', pg_typeof('x')
 ;
-SELECT 7 / 2, -7 / 2, 7 % 3, -7 % 3, 2 * 3 + 1, 7.0 / 2, 1 - 2, 5 & 3, 5 | 3, 5 # 3, 1 << 3, 16 >> 2, pg_typeof(1::int2 + 1::int8)
+SELECT 7 / 2, -7 / 2, 7 % 3, -7 % 3, 2 * 3 + 1, 7::float8 / 2, 1 - 2, 5 & 3, 5 | 3, 5 # 3, 1 << 3, 16 >> 2, pg_typeof(1::int2 + 1::int8)
 ;
 SELECT pg_typeof(1), pg_typeof(1.5), pg_typeof('x'), pg_typeof(NULL), pg_typeof(true), pg_typeof(ARRAY[1]), pg_typeof('a'::name), pg_typeof(count(*)), pg_typeof(sum(1)), pg_typeof(1::int8 + 1), pg_typeof('x' || 'y'), pg_typeof(CASE WHEN true THEN 1 ELSE 2::int8 END) FROM pg_database
 ;
@@ -107,13 +107,19 @@ SELECT regexp_replace('abcb', 'b', 'x'), regexp_replace('abcb', 'b', 'x', 'g'), 
 ;
 SELECT '12'::int, '12'::oid, 12::text, 'true'::bool, true::text, true::int, 0::bool, 'abc'::name, 'abc'::"char", 'abc'::varchar(2), '{a,"b c",NULL}'::text[], '1.5'::float8, '1e20'::float8, '0.00001'::float8, '-0'::float8, pg_typeof('1'::oid)
 ;
+SELECT 1.5::int, 2.5::int, (-2.5)::int, 2.5::float8::int, 3.5::float8::int, 1.25, pg_typeof(1)
+;
+SELECT abs(-3), version() IS NOT NULL
+;
+SELECT substr('abc', 1.5), version()
+;
 SELECT greatest(1, 3, 2), least(1, NULL, 0), greatest('a', 'b'), pg_typeof(greatest(1, 2::int8))
 ;
 SELECT relname, relname = 'everything', relname || '!', relname::text LIKE 'e%', length(relname), upper(relname) FROM pg_class WHERE relnamespace = 2200 ORDER BY relname
 ;
 SELECT relkind, relkind = 'r', relkind IN ('r', 'v'), relkind::text FROM pg_class WHERE relnamespace = 2200 ORDER BY relname
 ;
-SELECT sum(x), avg(x), min(x), max(x), count(x), array_agg(x), string_agg(x::text, '') FROM (VALUES (1), (2), (NULL)) AS t(x), pg_database WHERE datname = 'nosuch'
+SELECT sum(x), avg(x::float8), min(x), max(x), count(x), array_agg(x), string_agg(x::text, '') FROM (VALUES (1), (2), (NULL)) AS t(x), pg_database WHERE datname = 'nosuch'
 ;
 SELECT sum(x), min(x), max(x), count(x), array_agg(x ORDER BY x DESC), string_agg(x::text, '+' ORDER BY x), array_agg(DISTINCT x) FROM (VALUES (1), (2), (NULL), (2)) AS t(x), pg_database WHERE datname = 'tierra'
 ;

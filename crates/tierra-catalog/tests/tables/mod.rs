@@ -12,7 +12,7 @@ fn column(name: &str, ty: Type, modifier: i32, is_nullable: bool) -> Column {
 }
 
 /// The tables of `schema.sql`.
-pub fn contents() -> Contents {
+pub(crate) fn contents() -> Contents {
     let all = vec![
         column("id", Type::INT8, -1, false),
         column("b", Type::BOOL, -1, true),
@@ -57,7 +57,7 @@ pub fn contents() -> Contents {
 }
 
 /// The rows of a query, a line each with tabs between the fields; or its error.
-pub fn answer(query: &str) -> String {
+pub(crate) fn answer(query: &str) -> String {
     let rows = || {
         let question = Question::of(query)?;
         let Some(question) = question else {

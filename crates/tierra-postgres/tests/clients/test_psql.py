@@ -57,7 +57,7 @@ class Psql(WithServer):
 
     def test_tables_are_described(self):
         self.psql("-c", "CREATE TABLE described (id BIGINT PRIMARY KEY, name VARCHAR NOT NULL, price DECIMAL(9, 2))")
-        for command in ("\\l", "\\l+", "\\dn", "\\dn+", "\\dt", "\\dt+", "\\d", "\\di", "\\df", "\\du", "\\dv", "\\ds", "\\dT", "\\dx", "\\des", "\\di+", "\\dp", "\\dS pg_class", "\\dA", "\\db+", "\\dD", "\\d nosuch*"):
+        for command in ("\\l", "\\l+", "\\dn", "\\dn+", "\\dt", "\\dt+", "\\d", "\\di", "\\df", "\\du", "\\dv", "\\ds", "\\dT", "\\dx", "\\des", "\\di+", "\\dp", "\\dS pg_class", "\\dA", "\\db+", "\\dD"):
             with self.subTest(command):
                 self.psql("-c", command)
         self.assertIn("public|described|table|alice\n", self.psql("-At", "-c", "\\dt"))
