@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::functions::Function;
 use crate::pattern::is_like;
 use crate::plan::Plan;
-use crate::session::Session;
+use crate::session::{BYTES_A_STEP, Session};
 use crate::types::Type;
 use crate::value::{Part, Value};
 
@@ -229,7 +229,7 @@ impl Expr {
                     return Ok(Value::Null);
                 }
                 let value = (function.run)(run.session(), &arguments)?;
-                run.session().step(value.bytes() as u64 / 64)?;
+                run.session().step(value.bytes() as u64 / BYTES_A_STEP)?;
                 value
             }
             Self::Cast(cast, inner) => cast.apply(&value(inner)?, run.session().objects)?,
@@ -253,7 +253,7 @@ impl Expr {
                         part => text.push_str(part.as_text()),
                     }
                 }
-                run.session().step(1 + text.len() as u64 / 64)?;
+                run.session().step(1 + text.len() as u64 / BYTES_A_STEP)?;
                 text.into()
             }
             Self::Arithmetic(operator, ty, left, right) => {

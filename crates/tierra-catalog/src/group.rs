@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::expression::{Expr, Row, Runs};
 use crate::plan::{Aggregate, AggregateKind, Group, Key, Select, Window, WindowKind, order};
+use crate::session::BYTES_A_STEP;
 use crate::value::{Part, Value};
 
 /// A row for each group: the parts of its first row, and one of its aggregates.
@@ -151,7 +152,7 @@ fn value(
                 }
                 text.push_str(arguments[0].as_text());
             }
-            run.session().step(text.len() as u64 / 64)?;
+            run.session().step(text.len() as u64 / BYTES_A_STEP)?;
             text.into()
         }
     })

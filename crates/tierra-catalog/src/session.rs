@@ -15,7 +15,9 @@ use crate::value::Value;
 /// The most steps of a query: some seconds.
 const STEPS_MOST: u64 = 30_000_000;
 /// What a row that is kept costs, so that those of a query take some hundred MB at most.
-pub(crate) const ROW_STEPS: u64 = 10;
+pub(crate) const ROW_STEPS: u64 = 20;
+/// The bytes of a text that cost a step.
+pub(crate) const BYTES_A_STEP: u64 = 16;
 /// What it costs to compile a regular expression.
 const REGEX_STEPS: u64 = 1_000;
 
