@@ -17,6 +17,23 @@ const CIRCLE_MOST: usize = 3;
 /// The layers of crates, the lowest first. A layer is a folder or a file of the crate's root; what is not named stands above all.
 const LAYERS: &[(&str, &[&[&str]])] = &[
     (
+        "tierra-catalog",
+        &[
+            &["error", "types"],
+            &["value", "contents", "pattern"],
+            &["names"],
+            &["cast"],
+            &["session"],
+            &["functions", "plan", "expression"],
+            &["tables"],
+            &["lookup"],
+            &["group", "join"],
+            &["run"],
+            &["bind"],
+            &["reads"],
+        ],
+    ),
+    (
         "tierra-column",
         &[
             &["", "bits", "bytes", "view", "logical_type", "ordinal"],

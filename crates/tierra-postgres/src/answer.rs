@@ -1,8 +1,8 @@
-//! What the server answers itself: settings, facts, the edges of transactions; cursors and COPY have files of their own.
+//! What the server answers itself: settings, the edges of transactions, what it cancels; cursors and COPY have files of their own.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{Field as ArrowField, Schema};
 use tierra_sql::{Outcome, Statement, TransactionState};
 
@@ -10,9 +10,7 @@ use crate::cancel::Asked;
 use crate::command::Tag;
 use crate::connection::{Connection, Stop};
 use crate::error::Fault;
-use crate::facts::Fact;
 use crate::own::{Modes, Own};
-use crate::settings::SERVER_VERSION;
 use crate::statement::{Cursor, Formats};
 use crate::values::{Field, fields_of};
 
@@ -24,8 +22,7 @@ impl Connection {
     pub(crate) fn fields_of_own(&self, own: &Own) -> Result<Option<Vec<Field>>, Fault> {
         match own {
             Own::Show(name) => Ok(Some(fields_of(&self.shown(name)?.schema()))),
-            Own::Facts(facts) => Ok(Some(fields_of(&self.facts(facts, false)?.schema()))),
-            Own::Catalog(question) => Ok(Some(fields_of(&question.schema()))),
+            Own::Cancel { name, .. } => Ok(Some(fields_of(&cancelled(name, false)?.schema()))),
             Own::Fetch(fetch) if !fetch.moves => self.fields_of_cursor(&fetch.name),
             _ => Ok(None),
         }
@@ -82,8 +79,9 @@ impl Connection {
                 }
                 self.complete("SET");
             }
-            Own::Show(_) | Own::Facts(_) | Own::Catalog(_) => {
-                if let Some(batch) = self.batch_of(own, true)? {
+            Own::Catalog(question) => self.answer_catalog(question).await?,
+            Own::Show(_) | Own::Cancel { .. } => {
+                if let Some(batch) = self.batch_of(own)? {
                     let mut cursor = Cursor::of_batch(batch);
                     self.put_fields(&cursor.fields, &Formats::TEXT)?;
                     let sent = self.send_rows(&mut cursor, &Formats::TEXT, None).await?;
@@ -231,18 +229,13 @@ impl Connection {
         Ok(())
     }
 
-    /// The rows of a statement that is answered here. No query is cancelled unless it `runs`.
-    pub(crate) fn batch_of(&self, own: &Own, runs: bool) -> Result<Option<RecordBatch>, Fault> {
+    /// The rows of a statement that is answered here.
+    pub(crate) fn batch_of(&self, own: &Own) -> Result<Option<RecordBatch>, Fault> {
         match own {
             Own::Show(name) => self.shown(name).map(Some),
-            Own::Facts(facts) => self.facts(facts, runs).map(Some),
-            Own::Catalog(question) => question
-                .rows(
-                    self.session.database(),
-                    self.user(),
-                    !self.session.reads_only(),
-                )
-                .map(Some),
+            Own::Cancel { name, process } => {
+                cancelled(name, self.cancel_other(*process)?).map(Some)
+            }
             _ => Ok(None),
         }
     }
@@ -260,29 +253,6 @@ impl Connection {
         )])
     }
 
-    /// Facts as a row. No query is cancelled unless it `runs`.
-    fn facts(&self, facts: &[(String, Fact)], runs: bool) -> Result<RecordBatch, Fault> {
-        let text = |text: &str| -> ArrayRef { Arc::new(StringArray::from(vec![text])) };
-        let values = facts.iter().map(|(name, fact)| {
-            let value: ArrayRef = match fact {
-                Fact::Version => text(&format!("PostgreSQL {SERVER_VERSION}")),
-                Fact::Schema => text("public"),
-                Fact::Database => text("tierra"),
-                Fact::User => text(self.user()),
-                Fact::Process => Arc::new(Int32Array::from(vec![self.key.process])),
-                Fact::Setting(name) => text(&self.settings.show(name)?.1),
-                Fact::Cancel(process) => {
-                    let is_cancelled = runs && self.cancel_other(*process)?;
-                    Arc::new(BooleanArray::from(vec![is_cancelled]))
-                }
-                Fact::Nothing => text(""),
-                Fact::False => Arc::new(BooleanArray::from(vec![false])),
-            };
-            Ok((name.clone(), value))
-        });
-        row(values.collect::<Result<_, Fault>>()?)
-    }
-
     /// Cancels what another connection runs; `false` if there is none. Who may only read may cancel statements of the same user.
     fn cancel_other(&self, process: i32) -> Result<bool, Fault> {
         let may = |user: &str| !self.session.reads_only() || user == self.user();
@@ -293,6 +263,12 @@ impl Connection {
                 .with_hint("a user who may only read may cancel what the same user runs")),
         }
     }
+}
+
+/// Whether a statement was cancelled, as a row.
+fn cancelled(name: &str, is_cancelled: bool) -> Result<RecordBatch, Fault> {
+    let value = Arc::new(BooleanArray::from(vec![is_cancelled]));
+    row(vec![(name.to_owned(), value)])
 }
 
 /// Values as a row.

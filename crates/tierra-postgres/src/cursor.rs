@@ -28,6 +28,11 @@ impl Connection {
     pub(crate) async fn next_batch(&mut self, cursor: &mut Cursor) -> Result<bool, Stop> {
         cursor.columns = Vec::new();
         (cursor.next, cursor.len) = (0, 0);
+        if let Some(answer) = cursor.answer.take() {
+            cursor.len = answer.rows.len();
+            cursor.columns = Column::of_answer(answer, cursor.fields.len());
+            return Ok(true);
+        }
         let batch = match cursor.ready.pop_front() {
             Some(batch) => Some(batch),
             None => self.computed(cursor).await?,
@@ -187,7 +192,8 @@ impl Connection {
                     Outcome::Rows(rows) => Cursor::new(rows),
                 }
             }
-            Work::Own(own, _) => match self.batch_of(own, true)? {
+            Work::Catalog(query) => self.catalog_rows(query, &arguments).await?,
+            Work::Own(own, _) => match self.batch_of(own)? {
                 Some(batch) => Cursor::of_batch(batch),
                 None => return Err(Fault::new("34000", "the cursor has no rows").into()),
             },

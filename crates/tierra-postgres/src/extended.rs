@@ -130,6 +130,7 @@ impl Connection {
                     },
                 })
             }
+            Some(Own::Catalog(question)) => self.plan_catalog(&question, types),
             Some(own) => self.plan_own(own, statement),
         }
     }
@@ -147,9 +148,8 @@ impl Connection {
                 Err(Fault::syntax("a cursor is for SELECT, VALUES or SHOW").into())
             }
             None => self.plan_sql(query, types).await,
-            Some(own @ (Own::Show(_) | Own::Facts(_) | Own::Catalog(_))) => {
-                self.plan_own(own, query)
-            }
+            Some(Own::Catalog(question)) => self.plan_catalog(&question, types),
+            Some(own @ (Own::Show(_) | Own::Cancel { .. })) => self.plan_own(own, query),
             Some(_) => Err(Fault::syntax("a cursor is for a query").into()),
         }
     }
@@ -307,7 +307,7 @@ impl Connection {
                 self.declare(name, *is_held, Arc::clone(query), arguments)
                     .await?;
             }
-            Work::Own(..) | Work::Sql(_) => {
+            Work::Own(..) | Work::Sql(_) | Work::Catalog(_) => {
                 if let Some(tag) = self.open(portal).await? {
                     self.wire.output().complete(&tag);
                     return Ok(());

@@ -6,7 +6,8 @@
 //!     connection.rs -- one task for each client: reads messages, runs statements in a session of its own
 //!       simple.rs, extended.rs -- the two ways to send statements
 //!       watch.rs -- what it waits for while a statement runs
-//!       answer.rs, own.rs, facts.rs, catalog/ -- statements that PostgreSQL has and SQL here has not
+//!       answer.rs, own.rs -- statements that PostgreSQL has and SQL here has not
+//!       question.rs, catalog.rs -- queries of its system catalog
 //!       cursor.rs, rows.rs, copy/ -- rows out and in, a part at a time
 //!         values/ -- each value as text or binary
 //!           wire/ -- bytes: frames in, messages out
@@ -24,9 +25,9 @@ mod copy;
 mod cursor;
 mod error;
 mod extended;
-mod facts;
 mod login;
 mod own;
+mod question;
 mod random;
 mod rows;
 mod server;

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
+use tierra_catalog::Question;
 use tierra_sql::{Lexeme, Statement};
 
-use crate::catalog::Question;
 use crate::command::Tag;
 use crate::copy::{CopyIn, CopyOut};
 use crate::error::Fault;
-use crate::facts::{self, Fact};
+use crate::question::question;
 use crate::words::Words;
 
 /// A statement that the server answers itself.
@@ -49,8 +49,11 @@ pub(crate) enum Own {
     CopyOut(CopyOut),
     /// A statement that is true without doing anything; its tag.
     Accepted(&'static str),
-    /// SELECT of facts about the server, each with the name of its column.
-    Facts(Vec<(String, Fact)>),
+    /// SELECT of `pg_cancel_backend(n)`, with the name of its column.
+    Cancel {
+        name: String,
+        process: i32,
+    },
     /// A query of the system catalog.
     Catalog(Question),
 }
@@ -121,7 +124,11 @@ impl Own {
             quoted: false,
         }) = lexemes.first()
         else {
-            return Ok(None);
+            let begins = lexemes.first().is_some_and(|lexeme| lexeme.is_mark("("));
+            return match begins {
+                true => Ok(question(statement)?.map(Self::Catalog)),
+                false => Ok(None),
+            };
         };
         let mut words = Words::new(lexemes, 1);
         Ok(Some(match text.as_str() {
@@ -161,13 +168,43 @@ impl Own {
             "copy" => return copy(statement),
             // Nobody notifies.
             "unlisten" => Self::Accepted("UNLISTEN"),
+            "with" | "values" => return Ok(question(statement)?.map(Self::Catalog)),
             "select" => {
-                let facts = facts::of(words).map(Self::Facts);
-                return Ok(facts.or_else(|| Question::of(statement).map(Self::Catalog)));
+                return match cancel(words) {
+                    Some(own) => Ok(Some(own)),
+                    None => Ok(question(statement)?.map(Self::Catalog)),
+                };
             }
             _ => return Ok(None),
         }))
     }
+}
+
+/// `pg_cancel_backend(n)`, selected alone. `words` are behind SELECT.
+fn cancel(mut words: Words<'_>) -> Option<Own> {
+    const FUNCTION: &str = "pg_cancel_backend";
+    if words.next_is("pg_catalog") && !words.next_is_mark(".") {
+        return None;
+    }
+    if !words.next_is(FUNCTION) || !words.next_is_mark("(") {
+        return None;
+    }
+    let Some(Lexeme::Number(process)) = words.next() else {
+        return None;
+    };
+    let process = process.parse().ok()?;
+    if !words.next_is_mark(")") {
+        return None;
+    }
+    let is_named = words.next_is("as");
+    let name = match words.next() {
+        None if !is_named => FUNCTION.to_owned(),
+        name => name?.name()?.to_owned(),
+    };
+    words
+        .peek()
+        .is_none()
+        .then_some(Own::Cancel { name, process })
 }
 
 fn begin(words: Words<'_>) -> Result<Own, Fault> {
@@ -522,6 +559,30 @@ mod tests {
                 panic!("{sql}")
             };
             assert_eq!(modes.reads_only, reads_only, "{sql}");
+        }
+    }
+
+    #[test]
+    fn cancelling_is_selected_alone() {
+        let cancel = |sql| match own(sql) {
+            Ok(Some(Own::Cancel { name, process })) => Some((name, process)),
+            _ => None,
+        };
+        let named = |name: &str| Some((name.to_owned(), 7));
+        assert_eq!(
+            cancel("SELECT pg_cancel_backend(7)"),
+            named("pg_cancel_backend")
+        );
+        assert_eq!(
+            cancel("SELECT pg_catalog.pg_cancel_backend(7) AS \"C\""),
+            named("C")
+        );
+        for other in [
+            "SELECT pg_cancel_backend(7), 1",
+            "SELECT pg_cancel_backend(7) AS",
+            "SELECT pg_cancel_backend()",
+        ] {
+            assert_eq!(cancel(other), None, "{other}");
         }
     }
 

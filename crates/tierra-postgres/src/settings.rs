@@ -182,6 +182,11 @@ impl Settings {
         reported.map(|known| (shown(known.0), self.value(known)))
     }
 
+    /// All settings and their values.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        KNOWN.iter().map(|known| (known.0, self.value(known)))
+    }
+
     fn value(&self, known: &'static Known) -> &str {
         let set = self.values.get(known.0).or_else(|| self.start.get(known.0));
         set.map_or(known.1, String::as_str)

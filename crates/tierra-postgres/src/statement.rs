@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
+use tierra_catalog::{Answer, Query};
 use tierra_sql::{Prepared, Rows, Statement};
 
 use crate::command::Tag;
@@ -34,6 +35,8 @@ pub(crate) enum Work {
     Empty,
     Own(Own, Statement),
     Sql(Prepared),
+    /// A query of the system catalog.
+    Catalog(Arc<Query>),
     /// DECLARE of this query.
     Declare {
         name: String,
@@ -126,6 +129,8 @@ impl Portal {
 
 /// Rows that are being sent.
 pub(crate) struct Cursor {
+    /// Rows of the system catalog, before they are sent.
+    pub(crate) answer: Option<Answer>,
     /// Batches that come before those of `rows`.
     pub(crate) ready: VecDeque<RecordBatch>,
     /// The rows of a query that has not ended.
@@ -142,6 +147,7 @@ impl Cursor {
     pub(crate) fn new(rows: Rows) -> Self {
         Self {
             fields: fields_of(rows.schema()),
+            answer: None,
             ready: VecDeque::new(),
             rows: Some(rows),
             columns: Vec::new(),
@@ -154,7 +160,21 @@ impl Cursor {
     pub(crate) fn of_batch(batch: RecordBatch) -> Self {
         Self {
             fields: fields_of(&batch.schema()),
+            answer: None,
             ready: VecDeque::from([batch]),
+            rows: None,
+            columns: Vec::new(),
+            next: 0,
+            len: 0,
+        }
+    }
+
+    /// Rows of the system catalog.
+    pub(crate) fn of_answer(fields: Vec<Field>, answer: Answer) -> Self {
+        Self {
+            fields,
+            answer: Some(answer),
+            ready: VecDeque::new(),
             rows: None,
             columns: Vec::new(),
             next: 0,
@@ -172,7 +192,8 @@ impl Cursor {
     /// Bytes of the rows that are there.
     pub(crate) fn ready_bytes(&self) -> usize {
         let batches = self.ready.iter();
-        batches.map(RecordBatch::get_array_memory_size).sum()
+        let ready = batches.map(RecordBatch::get_array_memory_size);
+        ready.sum::<usize>() + self.answer.as_ref().map_or(0, Answer::bytes)
     }
 }
 

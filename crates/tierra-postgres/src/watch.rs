@@ -88,6 +88,19 @@ impl Connection {
         }
     }
 
+    /// The result of `work`, which is not of the session, changes nothing and soon ends by itself: it is not waited for.
+    pub(crate) async fn watched_alone<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Stop> {
+        let mut work = pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => Ok(done?),
+            end = self.end() => Err(end.into()),
+        }
+    }
+
     /// The result of `work`, which the session lists and does not run, and which heeds `stop` as long as nothing is changed.
     pub(crate) async fn watched_to_its_end<T>(
         &mut self,

@@ -6,8 +6,9 @@ use arrow::array::{Array, ArrayRef, Datum, Decimal128Array, new_empty_array, new
 use arrow::compute::{cast, concat};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
+use super::column::Column;
 use super::digits::{DIGITS_MOST, Digits, numeric_text};
 use super::read::{Builder, text_of};
 use super::types::element_of;
@@ -27,6 +28,18 @@ impl Datum for Argument {
 }
 
 impl Argument {
+    /// It, as PostgreSQL writes it.
+    pub(crate) fn text(&self) -> Result<Option<String>, Fault> {
+        let column = Column::of(&self.array)?;
+        let mut text = BytesMut::new();
+        if self.is_list {
+            array::put_text(&column, 0..self.array.len(), &mut text);
+        } else if !column.put_text_or_null(0, &mut text) {
+            return Ok(None);
+        }
+        Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+    }
+
     /// The value of a parameter whose type on the wire is `oid`. `inferred` is the type that the statement gives it; the value
     /// becomes one of it if nothing is lost.
     pub(crate) fn of(

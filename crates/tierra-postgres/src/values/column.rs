@@ -18,6 +18,7 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use bytes::{BufMut, BytesMut};
+use tierra_catalog::{Answer, Cell};
 
 use super::number::{Decimal, put_float};
 use super::{Format, array, moment, oid, oid_of};
@@ -41,6 +42,8 @@ pub(crate) enum Column {
     Text(StringArray),
     TextView(StringViewArray),
     Bytes(BinaryArray),
+    /// Values of the system catalog, which are written already.
+    Cells(Vec<Option<Cell>>),
     List {
         lists: ListArray,
         items: Box<Column>,
@@ -58,7 +61,18 @@ impl Column {
         batch.columns().iter().map(Self::of).collect()
     }
 
-    fn of(array: &ArrayRef) -> Result<Self, Fault> {
+    /// The columns of rows of the system catalog.
+    pub(crate) fn of_answer(answer: Answer, count: usize) -> Vec<Self> {
+        let mut columns: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
+        for row in answer.rows {
+            for (column, cell) in columns.iter_mut().zip(row) {
+                column.push(cell);
+            }
+        }
+        columns.into_iter().map(Self::Cells).collect()
+    }
+
+    pub(super) fn of(array: &ArrayRef) -> Result<Self, Fault> {
         Ok(match array.data_type() {
             DataType::Null => Self::Null,
             DataType::Boolean => Self::Boolean(array.as_boolean().clone()),
@@ -129,6 +143,7 @@ impl Column {
             Self::Text(values) => values.is_null(row),
             Self::TextView(values) => values.is_null(row),
             Self::Bytes(values) => values.is_null(row),
+            Self::Cells(values) => values[row].is_none(),
             Self::List { lists, .. } => lists.is_null(row),
         }
     }
@@ -161,6 +176,10 @@ impl Column {
     fn put_text(&self, row: usize, output: &mut BytesMut) {
         match self {
             Self::Null => {}
+            Self::Cells(values) => {
+                let text = values[row].as_ref().map(|cell| cell.text.as_bytes());
+                output.put_slice(text.unwrap_or_default());
+            }
             Self::Boolean(values) => output.put_u8(if values.value(row) { b't' } else { b'f' }),
             Self::Int2(values) => put_integer(values.value(row), output),
             Self::Int4(values) => put_integer(values.value(row), output),
@@ -207,6 +226,10 @@ impl Column {
     fn put_binary(&self, row: usize, output: &mut BytesMut) {
         match self {
             Self::Null => {}
+            Self::Cells(values) => {
+                let binary = values[row].as_ref().map(|cell| cell.binary.as_slice());
+                output.put_slice(binary.unwrap_or_default());
+            }
             Self::Boolean(values) => output.put_u8(values.value(row).into()),
             Self::Int2(values) => output.put_i16(values.value(row)),
             Self::Int4(values) => output.put_i32(values.value(row)),

@@ -157,6 +157,9 @@ class Asyncpg(WithServer):
                 with self.assertRaises((asyncpg.QueryCanceledError, asyncio.TimeoutError)):
                     await db.fetch(LONG, timeout=0.3)
                 self.assertEqual(await db.fetchval("SELECT 1"), 1)
+                found = await db.fetchrow("SELECT oid, relname, relkind, relhasindex FROM pg_class WHERE relname = $1", "a")
+                self.assertEqual((found["relname"], found["relkind"], found["relhasindex"]), ("a", b"r", False))
+                await db.set_type_codec("json", encoder=str, decoder=str, schema="pg_catalog")
                 done = await db.copy_records_to_table("a", records=[ROW] * 1000)
                 self.assertEqual(done, "COPY 1000")
             await pool.close()
@@ -170,10 +173,20 @@ class Alchemy(WithServer):
         import sqlalchemy as sa
 
         url = self.url.replace("postgresql://", "postgresql+psycopg://")
-        engine = sa.create_engine(url, use_native_hstore=False)
+        engine = sa.create_engine(url)
         self.addCleanup(engine.dispose)
         with engine.connect() as db:
             db.execution_options(isolation_level="AUTOCOMMIT").execute(sa.text("CREATE TABLE s (id BIGINT PRIMARY KEY, name VARCHAR)"))
+        inspector = sa.inspect(engine)
+        self.assertIn("s", inspector.get_table_names())
+        self.assertEqual(inspector.get_pk_constraint("s")["constrained_columns"], ["id"])
+        self.assertEqual([(column["name"], str(column["type"]), column["nullable"]) for column in inspector.get_columns("s")],
+                         [("id", "BIGINT", False), ("name", "TEXT", True)])
+        self.assertEqual((inspector.get_indexes("s"), inspector.get_foreign_keys("s")), ([], []))
+        self.assertFalse(inspector.has_table("nosuch"))
+        metadata = sa.MetaData()
+        metadata.reflect(engine)
+        self.assertEqual([column.name for column in metadata.tables["s"].primary_key], ["id"])
         table = sa.table("s", sa.column("id", sa.BigInteger), sa.column("name", sa.String))
         with engine.begin() as db:
             db.execute(table.insert(), [{"id": n, "name": f"n{n}"} for n in range(10)])

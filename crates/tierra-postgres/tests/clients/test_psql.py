@@ -57,7 +57,7 @@ class Psql(WithServer):
 
     def test_tables_are_described(self):
         self.psql("-c", "CREATE TABLE described (id BIGINT PRIMARY KEY, name VARCHAR NOT NULL, price DECIMAL(9, 2))")
-        for command in ("\\l", "\\l+", "\\dn", "\\dn+", "\\dt", "\\dt+", "\\d", "\\di", "\\df", "\\du", "\\dv", "\\ds"):
+        for command in ("\\l", "\\l+", "\\dn", "\\dn+", "\\dt", "\\dt+", "\\d", "\\di", "\\df", "\\du", "\\dv", "\\ds", "\\dT", "\\dx", "\\des", "\\di+", "\\dp", "\\dS pg_class", "\\dA", "\\db+", "\\dD"):
             with self.subTest(command):
                 self.psql("-c", command)
         self.assertIn("public|described|table|alice\n", self.psql("-At", "-c", "\\dt"))
@@ -73,4 +73,5 @@ class Psql(WithServer):
             '"described_pkey" PRIMARY KEY, tierra (id)',
         ):
             self.assertIn(part, table)
-        self.psql("-c", "\\d+ described")
+        self.assertIn("| main ", self.psql("-c", "\\d+ described"))
+        self.assertIn("public|described_pkey|index|alice|described\n", self.psql("-At", "-c", "\\di"))

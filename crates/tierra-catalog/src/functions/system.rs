@@ -1,0 +1,522 @@
+//! Functions that tell of the server, the session and the things in the catalog.
+
+use super::function::{Function, OUTPUT, function};
+use crate::contents::{FACTS, INDEX_METHOD, METHOD_NAME, OWNER, Objects, Relation};
+use crate::error::{Error, Result};
+use crate::names::{
+    FUNCTIONS as TYPE_FUNCTIONS, TypeFunction, format_type, parts, quoted, searched,
+};
+use crate::session::Session;
+use crate::types::Type;
+use crate::value::Value;
+
+const T: Type = Type::TEXT;
+const N: Type = Type::NAME;
+const B: Type = Type::BOOL;
+const O: Type = Type::OID;
+const I: Type = Type::INT4;
+const I8: Type = Type::INT8;
+const ANY: Type = Type::ANY;
+
+/// UTF8, the only encoding.
+pub(crate) const ENCODING: i64 = 6;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    function("version", &[], T, |session, _| {
+        Ok(session.objects.contents.version.as_str().into())
+    }),
+    function("current_database", &[], N, |session, _| {
+        Ok(database(session))
+    }),
+    function("current_catalog", &[], N, |session, _| {
+        Ok(database(session))
+    }),
+    function("current_schema", &[], N, |_, _| Ok("public".into())),
+    function("current_schemas", &[B], Type::NAME_ARRAY, |_, a| {
+        let names = searched(a[0].is_true()).iter();
+        Ok(Value::array(names.map(|name| Value::text(name)).collect()))
+    }),
+    function("current_user", &[], N, |session, _| Ok(user(session))),
+    function("current_role", &[], N, |session, _| Ok(user(session))),
+    function("session_user", &[], N, |session, _| Ok(user(session))),
+    function("user", &[], N, |session, _| Ok(user(session))),
+    function("pg_backend_pid", &[], I, |session, _| {
+        Ok(Value::Int(session.objects.contents.process.into()))
+    }),
+    function("pg_is_in_recovery", &[], B, |_, _| Ok(false.into())),
+    function("pg_advisory_unlock_all", &[], Type::VOID, |_, _| {
+        Ok("".into())
+    }),
+    function("pg_my_temp_schema", &[], O, |_, _| Ok(Value::Int(0))),
+    function("pg_is_other_temp_schema", &[O], B, |_, _| Ok(false.into())),
+    function("getdatabaseencoding", &[], N, |_, _| Ok("UTF8".into())),
+    function("pg_client_encoding", &[], N, |session, _| {
+        setting(session, "client_encoding", true)
+    }),
+    function("pg_encoding_to_char", &[I], N, |_, a| {
+        Ok(if a[0].as_int() == ENCODING {
+            "UTF8"
+        } else {
+            ""
+        }
+        .into())
+    }),
+    function("pg_char_to_encoding", &[N], I, |_, a| {
+        let name = a[0].as_text().to_lowercase().replace('-', "");
+        Ok(Value::Int(if name == "utf8" { ENCODING } else { -1 }))
+    }),
+    function("current_setting", &[T], T, |session, a| {
+        setting(session, a[0].as_text(), false)
+    }),
+    function("current_setting", &[T, B], T, |session, a| {
+        setting(session, a[0].as_text(), a[1].is_true())
+    }),
+    // What it is already. A query changes nothing.
+    function("set_config", &[T, T, B], T, |session, a| {
+        let now = setting(session, a[0].as_text(), false)?;
+        match now == a[1] {
+            true => Ok(now),
+            false => Err(Error::unsupported(format_args!(
+                "set_config of \"{}\", instead of SET,",
+                a[0].as_text()
+            ))),
+        }
+    }),
+    function("format_type", &[O, I], T, |_, a| {
+        let modifier = (!a[1].is_null()).then(|| a[1].as_int());
+        Ok(if a[0].is_null() {
+            Value::Null
+        } else {
+            format_type(a[0].as_int(), modifier).into()
+        })
+    })
+    .called_on_null(),
+    function("pg_get_userbyid", &[O], N, |session, a| {
+        let oid = a[0].as_int();
+        Ok(if oid == OWNER.into() {
+            user(session)
+        } else {
+            format!("unknown (OID={oid})").into()
+        })
+    }),
+    function("pg_table_is_visible", &[O], B, |session, a| {
+        let relation = session.objects.relation(a[0].as_int());
+        Ok(relation
+            .map(|relation| session.objects.is_visible(relation))
+            .into())
+    }),
+    function("pg_type_is_visible", &[O], B, |_, a| {
+        let ty = u32::try_from(a[0].as_int())
+            .ok()
+            .and_then(|oid| Type(oid).row());
+        Ok(ty.map(|_| true).into())
+    }),
+    function("pg_function_is_visible", &[O], B, |_, a| {
+        Ok(type_function(&a[0]).map(|_| true).into())
+    }),
+    function("pg_collation_is_visible", &[O], B, |_, a| {
+        Ok([100, 950].contains(&a[0].as_int()).then_some(true).into())
+    }),
+    function("pg_opclass_is_visible", &[O], B, |_, _| Ok(true.into())),
+    function("pg_statistics_obj_is_visible", &[O], B, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_operator_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_opfamily_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_conversion_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_ts_config_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_ts_dict_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_ts_parser_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("pg_ts_template_is_visible", &[O], B, |_, _| Ok(Value::Null)),
+    function("obj_description", &[O], T, |_, _| Ok(Value::Null)),
+    function("obj_description", &[O, N], T, |_, _| Ok(Value::Null)),
+    function("col_description", &[O, I], T, |_, _| Ok(Value::Null)),
+    function("shobj_description", &[O, N], T, |_, _| Ok(Value::Null)),
+    function("pg_get_expr", &[T, O], T, |_, a| Ok(a[0].clone())),
+    function("pg_get_expr", &[T, O, B], T, |_, a| Ok(a[0].clone())),
+    function("pg_get_indexdef", &[O], T, |session, a| {
+        Ok(index_definition(session, &a[0], 0, false))
+    }),
+    function("pg_get_indexdef", &[O, I, B], T, |session, a| {
+        Ok(index_definition(
+            session,
+            &a[0],
+            a[1].as_int(),
+            a[2].is_true(),
+        ))
+    }),
+    function("pg_get_constraintdef", &[O], T, |session, a| {
+        Ok(constraint_definition(session, &a[0]))
+    }),
+    function("pg_get_constraintdef", &[O, B], T, |session, a| {
+        Ok(constraint_definition(session, &a[0]))
+    }),
+    function("pg_get_viewdef", &[O], T, |_, _| Ok(Value::Null)),
+    function("pg_get_viewdef", &[O, B], T, |_, _| Ok(Value::Null)),
+    function("pg_get_ruledef", &[O], T, |_, _| Ok(Value::Null)),
+    function("pg_get_ruledef", &[O, B], T, |_, _| Ok(Value::Null)),
+    function("pg_get_triggerdef", &[O], T, |_, _| Ok(Value::Null)),
+    function("pg_get_triggerdef", &[O, B], T, |_, _| Ok(Value::Null)),
+    function("pg_get_partkeydef", &[O], T, |_, _| Ok(Value::Null)),
+    function("pg_get_partition_constraintdef", &[O], T, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_get_statisticsobjdef_columns", &[O], T, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_get_serial_sequence", &[T, T], T, |session, a| {
+        let parts = parts(a[0].as_text())?;
+        let (schema, table) = match parts.as_slice() {
+            [table] => (None, table),
+            [.., schema, table] => (Some(schema.as_str()), table),
+            [] => return Ok(Value::Null),
+        };
+        let missing = || {
+            Error::new(
+                "42P01",
+                format!("relation \"{}\" does not exist", a[0].as_text()),
+            )
+        };
+        let relation = session
+            .objects
+            .relation_named(schema, table)
+            .ok_or_else(missing)?;
+        match relation
+            .columns
+            .iter()
+            .any(|column| column.name == a[1].as_text())
+        {
+            true => Ok(Value::Null),
+            false => Err(Error::new(
+                "42703",
+                format!("column \"{}\" does not exist", a[1].as_text()),
+            )),
+        }
+    }),
+    function("pg_get_function_result", &[O], T, |_, a| {
+        Ok(type_function(&a[0])
+            .map(|function| format_type(function.result.into(), None))
+            .into())
+    }),
+    function("pg_get_function_arguments", &[O], T, |_, a| {
+        Ok(arguments_of(&a[0]))
+    }),
+    function("pg_get_function_identity_arguments", &[O], T, |_, a| {
+        Ok(arguments_of(&a[0]))
+    }),
+    function("pg_get_functiondef", &[O], T, |_, _| Ok(Value::Null)),
+    function("pg_get_function_sqlbody", &[O], T, |_, _| Ok(Value::Null)),
+    // What tables take near and far, tierra_columns says.
+    function("pg_relation_size", &[Type::REGCLASS], I8, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_relation_size", &[Type::REGCLASS, T], I8, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_table_size", &[Type::REGCLASS], I8, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_indexes_size", &[Type::REGCLASS], I8, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_total_relation_size", &[Type::REGCLASS], I8, |_, _| {
+        Ok(Value::Null)
+    }),
+    function("pg_database_size", &[ANY], I8, |_, _| Ok(Value::Null)),
+    function("pg_tablespace_size", &[ANY], I8, |_, _| Ok(Value::Null)),
+    function("pg_stat_get_numscans", &[O], I8, |_, _| Ok(Value::Null)),
+    function("parse_ident", &[T], Type::TEXT_ARRAY, |_, a| {
+        Ok(Value::array(
+            parts(a[0].as_text())?
+                .into_iter()
+                .map(Value::from)
+                .collect(),
+        ))
+    }),
+    function("pg_tablespace_location", &[O], T, |_, _| Ok("".into())),
+    function("pg_size_pretty", &[I8], T, |_, a| {
+        Ok(pretty_size(a[0].as_int()).into())
+    }),
+    function("pg_relation_filenode", &[Type::REGCLASS], O, |_, _| {
+        Ok(Value::Null)
+    }),
+    function(
+        "pg_relation_is_publishable",
+        &[Type::REGCLASS],
+        B,
+        |_, _| Ok(false.into()),
+    ),
+    function(
+        "pg_relation_is_updatable",
+        &[Type::REGCLASS, B],
+        I,
+        |session, a| {
+            let is_table = session
+                .objects
+                .relation(a[0].as_int())
+                .is_some_and(|relation| relation.rows.is_some());
+            Ok(Value::Int(if is_table { 28 } else { 0 }))
+        },
+    ),
+    function(
+        "pg_column_is_updatable",
+        &[Type::REGCLASS, Type::INT2, B],
+        B,
+        |session, a| {
+            Ok(session
+                .objects
+                .relation(a[0].as_int())
+                .is_some_and(|relation| relation.rows.is_some())
+                .into())
+        },
+    ),
+    function("pg_indexam_has_property", &[O, T], B, |_, a| {
+        let is_known = a[0].as_int() == INDEX_METHOD.into();
+        let truth = match a[1].as_text() {
+            "can_unique" | "can_multi_col" => Some(true),
+            "can_order" | "can_exclude" | "can_include" => Some(false),
+            _ => None,
+        };
+        Ok(truth.filter(|_| is_known).into())
+    }),
+    function("to_regclass", &[T], Type::REGCLASS, |session, a| {
+        number(session, Type::REGCLASS, &a[0])
+    }),
+    function("to_regtype", &[T], Type::REGTYPE, |session, a| {
+        number(session, Type::REGTYPE, &a[0])
+    }),
+    function("to_regnamespace", &[T], Type::REGNAMESPACE, |session, a| {
+        number(session, Type::REGNAMESPACE, &a[0])
+    }),
+    function("to_regrole", &[T], Type::REGROLE, |session, a| {
+        number(session, Type::REGROLE, &a[0])
+    }),
+    function("to_regproc", &[T], Type::REGPROC, |session, a| {
+        number(session, Type::REGPROC, &a[0])
+    }),
+    function("to_regprocedure", &[T], Type::REGPROCEDURE, |session, a| {
+        number(session, Type::REGPROCEDURE, &a[0])
+    }),
+    function("pg_has_role", &[OUTPUT, T], B, |_, _| Ok(true.into())),
+    function("pg_has_role", &[OUTPUT, OUTPUT, T], B, |_, _| {
+        Ok(true.into())
+    }),
+    // How information_schema tells the lengths of types.
+    function("_pg_truetypid", &[O], O, |_, a| Ok(a[0].clone())),
+];
+
+/// `has_.._privilege`: of a thing, or of a user on a thing; of a column, the column is named, too.
+pub(super) const PRIVILEGES: &[Function] = &[
+    function("has_table_privilege", &[ANY, T], B, |session, a| {
+        on_table(session, &a[0], &a[1])
+    }),
+    function("has_table_privilege", &[ANY, ANY, T], B, |session, a| {
+        on_table(session, &a[1], &a[2])
+    }),
+    function("has_any_column_privilege", &[ANY, T], B, |session, a| {
+        on_table(session, &a[0], &a[1])
+    }),
+    function(
+        "has_any_column_privilege",
+        &[ANY, ANY, T],
+        B,
+        |session, a| on_table(session, &a[1], &a[2]),
+    ),
+    function("has_column_privilege", &[ANY, ANY, T], B, |session, a| {
+        on_table(session, &a[0], &a[2])
+    }),
+    function(
+        "has_column_privilege",
+        &[ANY, ANY, ANY, T],
+        B,
+        |session, a| on_table(session, &a[1], &a[3]),
+    ),
+    function("has_schema_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
+    }),
+    function("has_schema_privilege", &[ANY, ANY, T], B, |session, a| {
+        Ok(may(session, &a[2]))
+    }),
+    function("has_database_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
+    }),
+    function("has_database_privilege", &[ANY, ANY, T], B, |session, a| {
+        Ok(may(session, &a[2]))
+    }),
+    function("has_tablespace_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
+    }),
+    function("has_type_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
+    }),
+    function("has_function_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
+    }),
+    function("has_function_privilege", &[ANY, ANY, T], B, |session, a| {
+        Ok(may(session, &a[2]))
+    }),
+    function("has_language_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
+    }),
+    function("has_sequence_privilege", &[ANY, T], B, |session, a| {
+        on_table(session, &a[0], &a[1])
+    }),
+    function("has_sequence_privilege", &[ANY, ANY, T], B, |session, a| {
+        on_table(session, &a[1], &a[2])
+    }),
+    function(
+        "has_foreign_data_wrapper_privilege",
+        &[ANY, T],
+        B,
+        |session, a| Ok(may(session, &a[1])),
+    ),
+    function("has_server_privilege", &[ANY, T], B, |session, a| {
+        Ok(may(session, &a[1]))
+    }),
+];
+
+fn database(session: &Session<'_>) -> Value {
+    session.objects.contents.database.as_str().into()
+}
+
+fn user(session: &Session<'_>) -> Value {
+    session.objects.contents.user.as_str().into()
+}
+
+fn setting(session: &Session<'_>, name: &str, may_be_missing: bool) -> Result<Value> {
+    let wanted = name.to_lowercase();
+    let settings = session
+        .objects
+        .contents
+        .settings
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let found = settings
+        .chain(FACTS.iter().copied())
+        .find(|(name, _)| *name == wanted);
+    match found {
+        Some((_, value)) => Ok(value.into()),
+        None if may_be_missing => Ok(Value::Null),
+        None => Err(Error::new(
+            "42704",
+            format!("unrecognized configuration parameter \"{name}\""),
+        )),
+    }
+}
+
+/// The number of the thing with this name; NULL if there is none.
+fn number(session: &Session<'_>, ty: Type, name: &Value) -> Result<Value> {
+    Ok(session.objects.number_of(ty, name.as_text())?.into())
+}
+
+fn type_function(oid: &Value) -> Option<&'static TypeFunction> {
+    TYPE_FUNCTIONS
+        .iter()
+        .find(|function| i64::from(function.oid) == oid.as_int())
+}
+
+fn arguments_of(oid: &Value) -> Value {
+    let arguments = type_function(oid).map(|function| {
+        let types = function
+            .arguments
+            .iter()
+            .map(|ty| format_type((*ty).into(), None));
+        types.collect::<Vec<_>>().join(", ")
+    });
+    arguments.into()
+}
+
+fn key_columns(table: &Relation) -> Vec<String> {
+    table
+        .key
+        .iter()
+        .map(|place| quoted(&table.columns[*place].name))
+        .collect()
+}
+
+/// The statement that makes an index, or one of its columns. Where it is made `pretty`, a schema that is searched is not named.
+fn index_definition(session: &Session<'_>, oid: &Value, column: i64, is_pretty: bool) -> Value {
+    let objects: &Objects<'_> = session.objects;
+    let Some((index, table)) = objects.index(oid.as_int()) else {
+        return Value::Null;
+    };
+    let columns = key_columns(table);
+    if column != 0 {
+        let name = usize::try_from(column - 1)
+            .ok()
+            .and_then(|place| columns.get(place));
+        return name.map_or("", String::as_str).into();
+    }
+    let schema = match is_pretty && objects.is_visible(table) {
+        true => String::new(),
+        false => format!("{}.", table.schema_name()),
+    };
+    format!(
+        "CREATE UNIQUE INDEX {} ON {schema}{} USING {METHOD_NAME} ({})",
+        quoted(&index.name),
+        quoted(&table.name),
+        columns.join(", ")
+    )
+    .into()
+}
+
+fn constraint_definition(session: &Session<'_>, oid: &Value) -> Value {
+    let found = session
+        .objects
+        .keys()
+        .find(|(index, _)| i64::from(index.constraint) == oid.as_int());
+    found
+        .map(|(_, table)| format!("PRIMARY KEY ({})", key_columns(table).join(", ")))
+        .into()
+}
+
+fn pretty_size(bytes: i64) -> String {
+    let mut size = i128::from(bytes);
+    for (place, unit) in ["bytes", "kB", "MB", "GB", "TB", "PB"].iter().enumerate() {
+        // What is rounded has been halved once too often.
+        let most = if place == 0 { 10 * 1024 } else { 20 * 1024 - 1 };
+        if size.abs() < most || place == 5 {
+            let shown = if place == 0 {
+                size
+            } else {
+                (size + size.signum()) / 2
+            };
+            return format!("{shown} {unit}");
+        }
+        size = if place == 0 { size >> 9 } else { size >> 10 };
+    }
+    bytes.to_string()
+}
+
+/// Whether the user may do any of these things.
+fn may(session: &Session<'_>, privileges: &Value) -> Value {
+    let reading = ["SELECT", "USAGE", "CONNECT", "REFERENCES", "EXECUTE"];
+    let mut names = privileges
+        .as_text()
+        .split(',')
+        .map(|name| name.trim().to_uppercase());
+    let may =
+        names.any(|name| !session.objects.contents.reads_only || reading.contains(&name.as_str()));
+    may.into()
+}
+
+fn on_table(session: &Session<'_>, table: &Value, privileges: &Value) -> Result<Value> {
+    let relation = match table {
+        Value::Int(oid) => session.objects.relation(*oid),
+        name => {
+            let found = session.objects.number_of(Type::REGCLASS, name.as_text())?;
+            let missing = || {
+                Error::new(
+                    "42P01",
+                    format!("relation \"{}\" does not exist", name.as_text()),
+                )
+            };
+            session.objects.relation(found.ok_or_else(missing)?)
+        }
+    };
+    Ok(if relation.is_some() {
+        may(session, privileges)
+    } else {
+        Value::Null
+    })
+}

@@ -1,0 +1,112 @@
+//! Patterns: those of LIKE, and regular expressions as PostgreSQL writes them.
+
+use regex::{Regex, RegexBuilder};
+
+use crate::error::{Error, Result};
+
+/// Whether a text is like a pattern, in which `%` is any text, `_` any letter, and `escape` takes the meaning from the next letter.
+pub(crate) fn is_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
+    let text: Vec<char> = text.chars().collect();
+    let mut parts = Vec::new();
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        parts.push(match letter {
+            _ if Some(letter) == escape => Part::Letter(letters.next().ok_or_else(|| {
+                Error::new("22025", "LIKE pattern must not end with escape character")
+            })?),
+            '%' => Part::AnyText,
+            '_' => Part::Any,
+            letter => Part::Letter(letter),
+        });
+    }
+    // Where the last `%` stands, and how much of the text it has taken.
+    let (mut at, mut part, mut last) = (0, 0, None);
+    while at < text.len() {
+        match parts.get(part) {
+            Some(Part::AnyText) => {
+                last = Some((part, at));
+                part += 1;
+            }
+            Some(Part::Any) => (at, part) = (at + 1, part + 1),
+            Some(Part::Letter(letter)) if *letter == text[at] => (at, part) = (at + 1, part + 1),
+            _ => match &mut last {
+                Some((any, taken)) => {
+                    *taken += 1;
+                    (at, part) = (*taken, *any + 1);
+                }
+                None => return Ok(false),
+            },
+        }
+    }
+    Ok(parts[part..]
+        .iter()
+        .all(|part| matches!(part, Part::AnyText)))
+}
+
+enum Part {
+    Letter(char),
+    Any,
+    AnyText,
+}
+
+/// A regular expression of PostgreSQL.
+pub(crate) fn regex(pattern: &str, ignores_case: bool) -> Result<Regex> {
+    let mut translated = String::new();
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            translated.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('y') => translated.push_str(r"\b"),
+            Some('m') => translated.push_str(r"\b{start}"),
+            Some('M') => translated.push_str(r"\b{end}"),
+            Some('Z') => translated.push_str(r"\z"),
+            Some(next) if next.is_ascii_alphanumeric() => translated.extend(['\\', next]),
+            Some(next) => translated.push_str(&regex::escape(&next.to_string())),
+            None => {
+                return Err(Error::new(
+                    "2201B",
+                    "invalid regular expression: it ends with \\",
+                ));
+            }
+        }
+    }
+    let mut builder = RegexBuilder::new(&translated);
+    let built = builder
+        .case_insensitive(ignores_case)
+        .dot_matches_new_line(true)
+        .build();
+    built.map_err(|error| {
+        let reason = error.to_string();
+        let reason = reason.lines().last().unwrap_or_default().trim().to_owned();
+        Error::new(
+            "2201B",
+            format!("invalid regular expression \"{pattern}\": {reason}"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn like_takes_any_text() {
+        let like = |text: &str, pattern: &str| is_like(text, pattern, Some('\\')).unwrap();
+        assert!(like("pg_class", "pg\\_%") && !like("pgxclass", "pg\\_%"));
+        assert!(like("abcabd", "%abd") && like("", "%") && !like("", "_"));
+        assert!(like("aXbXc", "a%b%c") && !like("aXbX", "a%b%c"));
+        assert_eq!(is_like("a", "a\\", Some('\\')).unwrap_err().code, "22025");
+    }
+
+    #[test]
+    fn regular_expressions_are_those_of_postgresql() {
+        let matches = |pattern: &str, text: &str| regex(pattern, false).unwrap().is_match(text);
+        assert!(matches("^(items)$", "items") && !matches("^(items)$", "items2"));
+        assert!(matches("^(a\\$b)$", "a$b") && matches("\\mfoo\\M", "a foo b"));
+        assert!(!matches("^pg_(toast|temp)", "public") && matches("^.*$", "a\nb"));
+        assert_eq!(regex("(", false).unwrap_err().code, "2201B");
+    }
+}
