@@ -105,6 +105,7 @@ fn run(reading: fn(&str) -> String, first_set: u64, queries: u64) -> (Tally, Vec
             break;
         }
     }
+    fuzzer.end().unwrap();
     (tally, found)
 }
 

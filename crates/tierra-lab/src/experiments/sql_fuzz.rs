@@ -201,7 +201,7 @@ fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<([Tally; 2], Duration), Lab
     let next = AtomicUsize::new(0);
     let so_far = Mutex::new((tallies, journal));
     let folder = lab.folder_in_memory()?;
-    let worker = || -> Result<(), LabError> {
+    let work = || -> Result<(), LabError> {
         let mut fuzzer = Fuzzer::new(lab.runtime(), Asked::start(), folder.path());
         while let Some((first, count)) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut tally = Tally::default();
@@ -220,11 +220,13 @@ fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<([Tally; 2], Duration), Lab
             let found: usize = tallies.iter().map(|tally| tally.differences.len()).sum();
             bar.set_message(format!("{found} differ"));
         }
-        Ok(())
+        fuzzer.end()
     };
+    // Without one of them the others would go on for hours before its error is told.
+    let worker = || work().inspect_err(|_| next.store(left.len(), Ordering::Relaxed));
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..lab::threads().min(left.len()))
-            .map(|_| scope.spawn(worker))
+            .map(|_| scope.spawn(&worker))
             .collect();
         let done = workers.into_iter().map(|worker| {
             worker

@@ -2,7 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tierra_sql::Outcome;
@@ -72,10 +73,22 @@ impl<'r> Tierra<'r> {
         }
     }
 
-    /// Drops the database, if there is one; the next load makes another.
-    pub(crate) fn forget(&mut self) {
-        self.database = None;
+    /// Drops the database, if there is one; the next load makes another. Fails if a query that has ended holds it still.
+    pub(crate) fn forget(&mut self) -> Result<(), LabError> {
         self.names.clear();
+        let Some((tierra, place)) = self.database.take() else {
+            return Ok(());
+        };
+        let held = Arc::downgrade(tierra.database());
+        drop((tierra, place));
+        let dropped = Instant::now();
+        while held.strong_count() > 0 {
+            if dropped.elapsed() > MOST_TIME {
+                return Err("a query that has ended holds it").by("Tierra", "closing a database");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Drops all tables, loads these, and resets the settings. Returns the files for the peer.

@@ -98,7 +98,7 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
         let tables = Table::set(&mut Choices::seeded(mixed(set)), set % 2 == 1, sqlite);
         self.sets += 1;
         if self.sets.is_multiple_of(SETS_OF_A_DATABASE) {
-            self.tierra.forget();
+            self.tierra.forget()?;
         }
         self.load(&tables, set)?;
         tally.sets += 1;
@@ -154,6 +154,14 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
             }
         }
         Ok(())
+    }
+
+    /// Closes the database.
+    ///
+    /// # Errors
+    /// If a query holds it.
+    pub fn end(mut self) -> Result<(), LabError> {
+        self.tierra.forget()
     }
 
     fn load(&mut self, tables: &[Table], set: u64) -> Result<(), LabError> {
