@@ -89,10 +89,13 @@ fn ordered_by(plan: &Plan, place: Option<usize>) -> Result<Plan> {
             (false, _) => (all_groups(aggregate), None),
         }
     } else if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let from = place.and_then(|place| place_of(&projection.expr()[place].expr));
-        (Arc::clone(plan), from)
+        let expr = place.and_then(|place| projection.expr().get(place));
+        (Arc::clone(plan), expr.and_then(|one| place_of(&one.expr)))
     } else {
-        (Arc::clone(plan), place)
+        // What passes rows on passes on their columns.
+        let is_same = |input: &&Plan| input.schema() == plan.schema();
+        let passes = matches!(plan.children()[..], [input] if is_same(&input));
+        (Arc::clone(plan), place.filter(|_| passes))
     };
     let inputs = plan.children().into_iter();
     let inputs = inputs.map(|input| ordered_by(input, below));
