@@ -226,7 +226,7 @@ fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<([Tally; 2], Duration), Lab
     let worker = || work().inspect_err(|_| next.store(left.len(), Ordering::Relaxed));
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..lab::threads().min(left.len()))
-            .map(|_| scope.spawn(&worker))
+            .map(|_| scope.spawn(worker))
             .collect();
         let done = workers.into_iter().map(|worker| {
             worker

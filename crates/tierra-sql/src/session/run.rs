@@ -618,7 +618,7 @@ mod tests {
              INSERT INTO t SELECT value, value % 7, value % 5 FROM generate_series(1, 50)";
         session.execute(sql).await.unwrap();
         let held = Arc::strong_count(&database);
-        let join = "SELECT g, s FROM (SELECT g, max(s) AS s FROM (SELECT g, n, sum(k) AS s FROM t GROUP BY g, n) GROUP BY g) AS f
+        let join = "SELECT f.g, f.s FROM (SELECT g, max(s) AS s FROM (SELECT g, n, sum(k) AS s FROM t GROUP BY g, n) GROUP BY g) AS f
              JOIN t ON f.s = t.k AND t.k < 0";
         assert!(session.query(join).await.unwrap().is_empty());
         let mut tries = 0;
