@@ -20,7 +20,7 @@ const fn needs(minutes: u32, memory_gib: u32, scratch_gib: u32) -> Needs {
 }
 
 /// By name: minutes, memory, scratch.
-const NEEDS: [(&str, Needs); 44] = [
+const NEEDS: [(&str, Needs); 45] = [
     ("ssb", needs(2, 4, 2)),
     ("ssb-10", needs(15, 16, 8)),
     ("tpch", needs(2, 4, 2)),
@@ -36,6 +36,7 @@ const NEEDS: [(&str, Needs); 44] = [
     ("changes", needs(10, 8, 6)),
     ("commits", needs(10, 4, 4)),
     ("tpcc", needs(10, 4, 4)),
+    ("wire", needs(10, 6, 4)),
     ("sql-fuzz", needs(120, 4, 0)),
     ("floor", needs(2, 2, 1)),
     ("memory", needs(5, 6, 1)),
