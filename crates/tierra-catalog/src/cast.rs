@@ -23,7 +23,7 @@ impl Cast {
         let Self { from, to, .. } = self;
         let is_there = from == to
             || from.is_text() && can_read(to)
-            || to.is_text()
+            || to.is_text() && from != Type::RECORD
             || from.class() == b'N' && to.class() == b'N'
             || matches!(
                 (from, to),
@@ -120,11 +120,8 @@ fn in_range(value: &Value, from: Type, to: Type) -> Result<Value> {
 
 /// A text as a value of the text type `ty`.
 fn shortened(text: &Arc<str>, ty: Type, letters: Option<usize>) -> Arc<str> {
-    let bytes = match ty {
-        Type::CHAR => 1,
-        Type::NAME => 63,
-        _ => usize::MAX,
-    };
+    // Names may be longer here than PostgreSQL's: they are not cut.
+    let bytes = if ty == Type::CHAR { 1 } else { usize::MAX };
     let mut end = text.len().min(bytes);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -133,7 +130,10 @@ fn shortened(text: &Arc<str>, ty: Type, letters: Option<usize>) -> Arc<str> {
         end = end.min(place);
     }
     match letters {
-        Some(letters) if ty == Type::BPCHAR => format!("{:letters$}", &text[..end]).into(),
+        Some(letters) if ty == Type::BPCHAR => {
+            let blanks = letters.saturating_sub(text[..end].chars().count());
+            (text[..end].to_owned() + &" ".repeat(blanks)).into()
+        }
         _ if end == text.len() => Arc::clone(text),
         _ => text[..end].into(),
     }
@@ -406,7 +406,12 @@ fn numeric(text: &str) -> Vec<u8> {
     let groups = &groups[leading..];
     let mut bytes = Vec::new();
     bytes.extend((groups.len() as u16).to_be_bytes());
-    bytes.extend(((weight - leading as i32).max(0) as u16).to_be_bytes());
+    // It is negative where the number begins behind the first four digits of its fraction.
+    let weight = match groups {
+        [] => 0,
+        _ => weight - leading as i32,
+    };
+    bytes.extend((weight as i16).to_be_bytes());
     bytes.extend(sign.to_be_bytes());
     bytes.extend((scale as u16).to_be_bytes());
     bytes.extend(groups.iter().flat_map(|group| group.to_be_bytes()));
@@ -473,5 +478,7 @@ mod tests {
             [0, 3, 0, 1, 0, 0, 0, 3, 0, 1, 9, 41, 26, 124]
         );
         assert_eq!(numeric("0"), [0; 8]);
+        assert_eq!(numeric("0.0001"), [0, 1, 255, 255, 0, 0, 0, 4, 0, 1]);
+        assert_eq!(numeric("-0.5"), [0, 1, 255, 255, 64, 0, 0, 1, 19, 136]);
     }
 }

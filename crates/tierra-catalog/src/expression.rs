@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::functions::Function;
 use crate::pattern::is_like;
 use crate::plan::Plan;
-use crate::session::{BYTES_A_STEP, Session};
+use crate::session::Session;
 use crate::types::Type;
 use crate::value::{Part, Value};
 
@@ -124,6 +124,23 @@ impl Test {
                 negated(&equal)
             });
         }
+        let (left_bytes, right_bytes) = (left.bytes() as u64, right.bytes() as u64);
+        run.session().step(match self {
+            // Each part of one may be looked for at each place of the other.
+            Self::Like { .. } | Self::Contains | Self::IsContained | Self::Overlaps => {
+                left_bytes.saturating_mul(right_bytes) / 16
+            }
+            _ => left_bytes.min(right_bytes) / 16,
+        })?;
+        if let (Value::Record(lefts), Value::Record(rights)) = (left, right) {
+            // The first fields that differ tell the order, and nothing does if one is NULL.
+            let mut fields = lefts.iter().zip(rights.iter());
+            let differ =
+                fields.find(|(left, right)| left.is_null() || right.is_null() || left != right);
+            if differ.is_some_and(|(left, right)| left.is_null() || right.is_null()) {
+                return Ok(Value::Null);
+            }
+        }
         let order = || left.order(right);
         let truth = match self {
             Self::Equal => order().is_eq(),
@@ -151,6 +168,7 @@ impl Test {
                 ignores_case,
                 is_not,
             } => {
+                run.session().searched(left.as_text())?;
                 run.session()
                     .regex(right.as_text(), ignores_case)?
                     .is_match(left.as_text())
@@ -201,6 +219,7 @@ fn any(truths: impl IntoIterator<Item = Result<Value>>) -> Result<Value> {
 impl Expr {
     pub(crate) fn value(&self, row: &Row<'_>, run: &dyn Runs) -> Result<Value> {
         let value = |expr: &Expr| expr.value(row, run);
+        run.session().step(1)?;
         Ok(match self {
             Self::Constant(value) => value.clone(),
             Self::Parameter(place) => run
@@ -223,16 +242,21 @@ impl Expr {
                 _ => Value::Null,
             },
             Self::Call(function, arguments) => {
-                run.session().step(1)?;
                 let arguments = arguments.iter().map(value).collect::<Result<Vec<_>>>()?;
+                let bytes = arguments.iter().map(Value::bytes).sum::<usize>();
+                run.session().bytes(bytes as u64)?;
                 if function.is_strict && arguments.iter().any(Value::is_null) {
                     return Ok(Value::Null);
                 }
                 let value = (function.run)(run.session(), &arguments)?;
-                run.session().step(value.bytes() as u64 / BYTES_A_STEP)?;
+                run.session().bytes(value.bytes() as u64)?;
                 value
             }
-            Self::Cast(cast, inner) => cast.apply(&value(inner)?, run.session().objects)?,
+            Self::Cast(cast, inner) => {
+                let made = cast.apply(&value(inner)?, run.session().objects)?;
+                run.session().bytes(made.bytes() as u64)?;
+                made
+            }
             Self::Output(ty, inner) => match (value(inner)?, ty.element()) {
                 (Value::Null, _) => Value::Null,
                 // The text of each item.
@@ -250,10 +274,13 @@ impl Expr {
                 for part in parts {
                     match value(part)? {
                         Value::Null => return Ok(Value::Null),
-                        part => text.push_str(part.as_text()),
+                        part => {
+                            run.session().bytes(part.bytes() as u64)?;
+                            text.push_str(part.as_text());
+                        }
                     }
                 }
-                run.session().step(1 + text.len() as u64 / BYTES_A_STEP)?;
+                run.session().bytes(text.len() as u64)?;
                 text.into()
             }
             Self::Arithmetic(operator, ty, left, right) => {

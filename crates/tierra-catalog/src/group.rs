@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::expression::{Expr, Row, Runs};
 use crate::plan::{Aggregate, AggregateKind, Group, Key, Select, Window, WindowKind, order};
-use crate::session::BYTES_A_STEP;
 use crate::value::{Part, Value};
 
 /// A row for each group: the parts of its first row, and one of its aggregates.
@@ -25,9 +24,9 @@ pub(crate) fn grouped(
             outer,
         };
         let key = group.keys.iter().map(|key| key.value(&row, run));
-        let place = *places
-            .entry(key.collect::<Result<_>>()?)
-            .or_insert(groups.len());
+        let key = key.collect::<Result<Vec<_>>>()?;
+        run.session().weigh(&key)?;
+        let place = *places.entry(key).or_insert(groups.len());
         if place == groups.len() {
             groups.push(Vec::new());
         }
@@ -92,7 +91,12 @@ fn value(
         };
         if is_kept {
             let keys = aggregate.order.iter().map(|key| key.by.value(&row, run));
-            taken.push((arguments, keys.collect::<Result<_>>()?));
+            let keys = keys.collect::<Result<Vec<_>>>()?;
+            run.session().weigh(&keys)?;
+            if aggregate.is_distinct {
+                run.session().weigh(&arguments)?;
+            }
+            taken.push((arguments, keys));
         }
     }
     if aggregate.is_distinct {
@@ -147,12 +151,15 @@ fn value(
         AggregateKind::StringAgg => {
             let mut text = String::new();
             for (place, (arguments, _)) in taken.iter().enumerate() {
+                let between = arguments[1].as_text().len();
+                let bytes = arguments[0].as_text().len() + if place > 0 { between } else { 0 };
+                run.session().bytes(bytes as u64)?;
                 if place > 0 {
                     text.push_str(arguments[1].as_text());
                 }
                 text.push_str(arguments[0].as_text());
             }
-            run.session().step(text.len() as u64 / BYTES_A_STEP)?;
+            run.session().bytes(text.len() as u64)?;
             text.into()
         }
     })

@@ -132,7 +132,7 @@ impl Join<'_> {
             self.run.session().step(1)?;
             parts[place] = Arc::clone(part);
             if self.holds(conditions, &parts)? {
-                self.run.session().step(ROW_STEPS)?;
+                self.run.session().step(kept(&parts))?;
                 rows.push(parts.clone());
             }
             Ok(())
@@ -270,7 +270,7 @@ impl Join<'_> {
         let mut rows = Vec::new();
         let mut push = |parts: Parts| -> Result<()> {
             if self.holds(&rest, &parts)? {
-                self.run.session().step(ROW_STEPS)?;
+                self.run.session().step(kept(&parts))?;
                 rows.push(parts);
             }
             Ok(())
@@ -435,7 +435,7 @@ impl<'a> Matches<'a> {
                 }
             }
             if join.holds(&self.conditions, &parts)? {
-                join.run.session().step(ROW_STEPS)?;
+                join.run.session().step(kept(&parts))?;
                 take(parts, *place);
             }
         }
@@ -443,8 +443,14 @@ impl<'a> Matches<'a> {
     }
 }
 
+/// What it costs to keep a row of these parts.
+fn kept(parts: &[Part]) -> u64 {
+    ROW_STEPS + 4 * parts.len() as u64
+}
+
 /// The values of expressions.
 pub(crate) fn part(run: &dyn Runs, exprs: &[Expr], row: &Row<'_>) -> Result<Part> {
+    run.session().step(4 * exprs.len() as u64)?;
     exprs.iter().map(|expr| expr.value(row, run)).collect()
 }
 

@@ -52,6 +52,7 @@ mod types;
 mod value;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use sqlparser::ast::{Query as Syntax, SetExpr, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
@@ -62,6 +63,7 @@ use crate::bind::Binder;
 use crate::contents::Objects;
 use crate::expression::Runs;
 use crate::plan::Plan;
+use crate::reads::Reads;
 use crate::run::Run;
 use crate::session::Session;
 use crate::value::Value;
@@ -77,12 +79,17 @@ const TEXT_MOST_BYTES: usize = 1 << 18;
 const TOKENS_MOST: usize = 20_000;
 /// How deep what is in brackets may be.
 const NESTING_MOST: usize = 100;
+/// The steps of a value that is sent.
+const CELL_STEPS: u64 = 20;
 /// Room for the deepest of them.
 const STACK_BYTES: usize = 64 << 20;
 
 /// A query of the catalog that was read.
 #[derive(Debug)]
-pub struct Question(Box<Syntax>);
+pub struct Question {
+    syntax: Box<Syntax>,
+    reads: Reads,
+}
 
 impl Question {
     /// Reads a statement; `None` if it is not a query of the catalog, or not one that is understood.
@@ -108,14 +115,21 @@ impl Question {
             let Some(statement @ Statement::Query(_)) = statements.pop() else {
                 return Ok(None);
             };
-            if !reads::is_of_the_catalog(&statement)? {
+            let Some(reads) = reads::reads(&statement)? else {
                 return Ok(None);
-            }
+            };
             Ok(match statement {
-                Statement::Query(query) if is_read(&query.body) => Some(Self(query)),
+                Statement::Query(syntax) if is_read(&syntax.body) => Some(Self { syntax, reads }),
                 _ => None,
             })
         })
+    }
+
+    /// Whether it reads no table, and has something that is not known here: another planner may know it.
+    #[must_use]
+    pub fn is_of_another(&self) -> bool {
+        let is_unknown = |error: Error| matches!(error.code, "0A000" | "42883");
+        self.reads == Reads::Functions && self.plan(&[]).is_err_and(is_unknown)
     }
 
     /// Plans it, for parameters of these types; `None` where the query is to say.
@@ -128,8 +142,12 @@ impl Question {
                 .iter()
                 .map(|ty| ty.filter(|ty| *ty != Type::UNKNOWN));
             let mut binder = Binder::new(known.collect());
-            let mut plan = binder.query(&self.0)?;
+            let mut plan = binder.query(&self.syntax)?;
             binder.settle(&mut plan)?;
+            // What is in a row has forgotten its types.
+            if plan.columns.iter().any(|column| column.ty == Type::RECORD) {
+                return Err(Error::unsupported("a row as a column"));
+            }
             let parameters = binder
                 .parameters
                 .into_iter()
@@ -146,7 +164,7 @@ impl Drop for Question {
     fn drop(&mut self) {
         // A long chain of operators is deep.
         on_large_stack(|| {
-            *self.0.body = SetExpr::Values(sqlparser::ast::Values {
+            *self.syntax.body = SetExpr::Values(sqlparser::ast::Values {
                 explicit_row: false,
                 value_keyword: false,
                 rows: Vec::new(),
@@ -200,6 +218,19 @@ impl Query {
         contents: &Contents,
         arguments: &[Option<String>],
     ) -> Result<Answer, Error> {
+        self.answer_until(contents, arguments, &AtomicBool::new(false))
+    }
+
+    /// As [`Query::answer`]; ends with an error soon after `stop` is set.
+    ///
+    /// # Errors
+    /// Also if it was stopped.
+    pub fn answer_until(
+        &self,
+        contents: &Contents,
+        arguments: &[Option<String>],
+        stop: &AtomicBool,
+    ) -> Result<Answer, Error> {
         on_large_stack(|| {
             let objects = Objects::of(contents);
             let arguments = self.parameters.iter().enumerate().map(|(place, ty)| {
@@ -208,21 +239,27 @@ impl Query {
                     None => Ok(Value::Null),
                 }
             });
-            let session = Session::new(&objects, arguments.collect::<Result<_, _>>()?);
+            let session = Session::new(&objects, arguments.collect::<Result<_, _>>()?, stop);
             let run = Run::new(session);
             let rows = run.rows(&self.plan, None)?;
             let types: Vec<Type> = self.plan.columns.iter().map(|column| column.ty).collect();
             let rows = rows.iter().map(|row| {
                 let values = row.iter().zip(&types).map(|(value, ty)| {
-                    (!value.is_null()).then(|| Cell {
+                    run.session().step(CELL_STEPS)?;
+                    if value.is_null() {
+                        return Ok(None);
+                    }
+                    // It is there in both forms.
+                    run.session().bytes(2 * value.bytes() as u64)?;
+                    Ok(Some(Cell {
                         text: cast::output(value, *ty, &objects),
                         binary: cast::binary(value, *ty, &objects),
-                    })
+                    }))
                 });
                 values.collect()
             });
             Ok(Answer {
-                rows: rows.collect(),
+                rows: rows.collect::<Result<_, Error>>()?,
             })
         })
     }

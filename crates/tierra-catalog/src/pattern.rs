@@ -43,6 +43,9 @@ pub(crate) fn is_like(text: &str, pattern: &str, escape: Option<char>) -> Result
         .all(|part| matches!(part, Part::AnyText)))
 }
 
+/// The most bytes that a regular expression takes when it is compiled.
+const REGEX_MOST_BYTES: usize = 1 << 18;
+
 enum Part {
     Letter(char),
     Any,
@@ -52,16 +55,45 @@ enum Part {
 /// A regular expression of PostgreSQL.
 pub(crate) fn regex(pattern: &str, ignores_case: bool) -> Result<Regex> {
     let mut translated = String::new();
-    let mut letters = pattern.chars();
+    let mut letters = pattern.chars().peekable();
+    let mut is_in_brackets = false;
     while let Some(letter) = letters.next() {
         if letter != '\\' {
             translated.push(letter);
+            let next = letters.peek().copied();
+            match (is_in_brackets, letter) {
+                (false, '[') => {
+                    is_in_brackets = true;
+                    // What stands first is a letter, also if it is `]`.
+                    translated.extend(letters.next_if_eq(&'^'));
+                    translated.extend(letters.next_if_eq(&']'));
+                }
+                (true, '[') if next == Some(':') => {
+                    while let Some(letter) = letters.next_if(|letter| *letter != ']') {
+                        translated.push(letter);
+                    }
+                    translated.extend(letters.next());
+                }
+                // They would be sets of sets.
+                (true, '[') => {
+                    return Err(Error::unsupported("[ within [] of a regular expression"));
+                }
+                (true, '&' | '-' | '~') if next == Some(letter) => {
+                    return Err(Error::unsupported(
+                        "&&, -- or ~~ within [] of a regular expression",
+                    ));
+                }
+                (true, ']') => is_in_brackets = false,
+                _ => {}
+            }
             continue;
         }
         match letters.next() {
             Some('y') => translated.push_str(r"\b"),
             Some('m') => translated.push_str(r"\b{start}"),
             Some('M') => translated.push_str(r"\b{end}"),
+            // These are other things in PostgreSQL.
+            Some('B') => return Err(Error::unsupported("\\B in a regular expression")),
             Some('Z') => translated.push_str(r"\z"),
             Some(next) if next.is_ascii_alphanumeric() => translated.extend(['\\', next]),
             Some(next) => translated.push_str(&regex::escape(&next.to_string())),
@@ -77,6 +109,8 @@ pub(crate) fn regex(pattern: &str, ignores_case: bool) -> Result<Regex> {
     let built = builder
         .case_insensitive(ignores_case)
         .dot_matches_new_line(true)
+        .size_limit(REGEX_MOST_BYTES)
+        .dfa_size_limit(REGEX_MOST_BYTES)
         .build();
     built.map_err(|error| {
         let reason = error.to_string();
@@ -86,6 +120,16 @@ pub(crate) fn regex(pattern: &str, ignores_case: bool) -> Result<Regex> {
             format!("invalid regular expression \"{pattern}\": {reason}"),
         )
     })
+}
+
+/// A regular expression of which is asked what it matches: PostgreSQL takes the longest text, and this the first alternative.
+pub(crate) fn check_longest(pattern: &str) -> Result<()> {
+    match pattern.contains('|') && !pattern.ends_with('$') {
+        true => Err(Error::unsupported(
+            "| in a regular expression whose text is taken",
+        )),
+        false => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -108,5 +152,10 @@ mod tests {
         assert!(matches("^(a\\$b)$", "a$b") && matches("\\mfoo\\M", "a foo b"));
         assert!(!matches("^pg_(toast|temp)", "public") && matches("^.*$", "a\nb"));
         assert_eq!(regex("(", false).unwrap_err().code, "2201B");
+        assert!(matches("^[]a[:digit:]]+$", "]a7") && matches("^[^]]$", "a"));
+        for other in ["[a&&b]", "[[a]]", "a\\Bb"] {
+            assert_eq!(regex(other, false).unwrap_err().code, "0A000", "{other}");
+        }
+        assert!(check_longest("a|ab").is_err() && check_longest("^(a|ab)$").is_ok());
     }
 }

@@ -46,16 +46,30 @@ pub fn is_hint(word: &str) -> bool {
         || is_of_catalog(&folded)
 }
 
-/// Whether the catalog answers it.
-pub(crate) fn is_of_the_catalog(statement: &Statement) -> Result<bool> {
+/// What of the catalog a query reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    Tables,
+    /// Functions alone.
+    Functions,
+}
+
+/// What of the catalog it reads; `None` if it is not the catalog's.
+pub(crate) fn reads(statement: &Statement) -> Result<Option<Reads>> {
     let mut names = Names::default();
     let _ = statement.visit(&mut names);
     let with = std::mem::take(&mut names.with);
     names.others.retain(|name| !with.contains(name));
     let is_mixed = !names.others.is_empty();
+    // A query of WITH hides a table of the catalog.
+    if is_mixed && names.catalog.iter().all(|name| with.contains(name)) {
+        names.catalog.clear();
+    }
     match (names.catalog.first(), names.information.first()) {
         // What no table of the catalog is called will be told.
-        (Some(_), _) if names.others.iter().all(|name| name.starts_with("pg_")) => Ok(true),
+        (Some(_), _) if names.others.iter().all(|name| name.starts_with("pg_")) => {
+            Ok(Some(Reads::Tables))
+        }
         (Some(catalog), _) if is_mixed => {
             let other = names.others.first().map_or("", String::as_str);
             let message = format!(
@@ -63,9 +77,9 @@ pub(crate) fn is_of_the_catalog(statement: &Statement) -> Result<bool> {
             );
             Err(Error::new("0A000", message))
         }
-        (Some(_), _) => Ok(true),
-        (None, Some(_)) => Ok(!is_mixed),
-        (None, None) => Ok(!is_mixed && names.has_function),
+        (Some(_), _) => Ok(Some(Reads::Tables)),
+        (None, Some(_)) => Ok((!is_mixed).then_some(Reads::Tables)),
+        (None, None) => Ok((!is_mixed && names.has_function).then_some(Reads::Functions)),
     }
 }
 

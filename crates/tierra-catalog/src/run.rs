@@ -72,6 +72,8 @@ impl<'a> Run<'a> {
                 right,
             } => {
                 let (left, right) = (self.rows(left, outer)?, self.rows(right, outer)?);
+                let mut both = left.iter().chain(right.iter());
+                both.try_for_each(|row| self.session.weigh(row))?;
                 combined(*kind, *all, &left, &right)
             }
             Body::Working(number) => {
@@ -89,6 +91,9 @@ impl<'a> Run<'a> {
             } => self.recursive(*number, *all, first, step, outer)?,
             Body::Same(plan) => self.rows(plan, outer)?.to_vec(),
         };
+        if matches!(plan.distinct, Distinct::All | Distinct::On(_)) || !plan.order.is_empty() {
+            rows.iter().try_for_each(|row| self.session.weigh(row))?;
+        }
         if matches!(plan.distinct, Distinct::All) {
             let mut seen = HashSet::new();
             rows.retain(|row| seen.insert(Arc::clone(row)));

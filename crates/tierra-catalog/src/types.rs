@@ -67,6 +67,9 @@ fn type_row(line: &'static str) -> TypeRow {
     }
 }
 
+/// The most letters of a text type that are told.
+const LETTERS_MOST: usize = 1 << 16;
+
 impl Type {
     /// `bool`.
     pub const BOOL: Self = Self(16);
@@ -208,7 +211,9 @@ impl Type {
         let letters = |ty, length: &Option<CharacterLength>| match length {
             None => Some((ty, None)),
             Some(CharacterLength::IntegerLength { length, .. }) => {
-                Some((ty, usize::try_from(*length).ok()))
+                let length = usize::try_from(*length).ok();
+                let length = length.filter(|length| (1..=LETTERS_MOST).contains(length))?;
+                Some((ty, Some(length)))
             }
             Some(CharacterLength::Max) => None,
         };

@@ -79,6 +79,7 @@ impl Value {
         match self {
             Self::Text(text) => text.len(),
             Self::Array(array) => array.items.iter().map(|item| 16 + item.bytes()).sum(),
+            Self::Record(fields) => fields.iter().map(|field| 16 + field.bytes()).sum(),
             _ => 16,
         }
     }

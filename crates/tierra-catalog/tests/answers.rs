@@ -51,3 +51,61 @@ fn tools_are_answered_as_before() {
         }
     }
 }
+
+/// No query takes more than some seconds and some hundred MB, whatever its values are.
+#[test]
+fn queries_that_would_take_too_much_fail() {
+    let long = "(SELECT repeat('x', 1000000) AS x) AS l, generate_series(1, 100000), pg_am";
+    for query in [
+        format!("SELECT x FROM {long}"),
+        format!("SELECT array_agg(x) FROM {long}"),
+        format!("SELECT length(string_agg(x, '')) FROM {long}"),
+        format!("SELECT count(*) FROM (SELECT x FROM {long} ORDER BY x) AS q"),
+        format!("SELECT count(*) FROM (SELECT DISTINCT x FROM {long}) AS q"),
+        format!(
+            "SELECT length(concat({})) FROM {long}",
+            vec!["x"; 2000].join(", ")
+        ),
+        format!("SELECT {} FROM {long}", vec!["1"; 3000].join(", ")),
+        "SELECT repeat('a', 1000000) LIKE '%' || repeat('a', 500000) || 'b', version()".to_owned(),
+        "SELECT repeat('a', 1000000) ~ '(a{1,100}){1,50}b', version()".to_owned(),
+        "SELECT translate(repeat('a', 1000000), repeat('b', 1000000), ''), version()".to_owned(),
+        "SELECT ARRAY(SELECT generate_series(1, 200000)) @> ARRAY(SELECT generate_series(1, 200000)), version()".to_owned(),
+        "SELECT 'a'::char(10000000), version()".to_owned(),
+    ] {
+        let answer = tables::answer(&query);
+        assert!(
+            answer.starts_with("ERROR"),
+            "{query}: {}",
+            &answer[..answer.len().min(99)]
+        );
+    }
+}
+
+/// What is compared twice is copied: an expression of these, one within another, would grow without end.
+#[test]
+fn expressions_that_grow_without_end_are_refused() {
+    let case = " WHEN 1 THEN 1 WHEN 2 THEN 2 END".repeat(30);
+    for query in [
+        format!(
+            "SELECT {}1 BETWEEN 0 AND 1{}, version()",
+            "(".repeat(40),
+            ") BETWEEN false AND true".repeat(40)
+        ),
+        format!("SELECT {}1{case}, version()", "CASE ".repeat(30)),
+    ] {
+        assert!(tables::answer(&query).starts_with("ERROR 54001"), "{query}");
+    }
+}
+
+/// PostgreSQL cuts names after 63 bytes; here they are longer.
+#[test]
+fn long_names_are_found() {
+    let name = "n".repeat(100);
+    let mut contents = tables::contents();
+    contents.tables[2].name.clone_from(&name);
+    let query = format!("SELECT length(relname) FROM pg_class WHERE relname = '{name}'");
+    let question = tierra_catalog::Question::of(&query).unwrap().unwrap();
+    let answer = question.plan(&[]).unwrap().answer(&contents, &[]).unwrap();
+    assert_eq!(answer.texts(), [[Some("100".to_owned())]]);
+}

@@ -1,6 +1,7 @@
 //! Queries of PostgreSQL's system catalog: `tierra-catalog` answers them from a description of the database.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::DataType;
 use tierra_catalog::{Answer, Column, Contents, Query, Question, Table, Type};
@@ -15,6 +16,15 @@ use crate::values::{Field, oid};
 
 /// The name of the only database.
 const DATABASE: &str = "tierra";
+
+/// Ends a query for which nobody waits any more.
+struct Stopper(Arc<AtomicBool>);
+
+impl Drop for Stopper {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// The columns of a query.
 pub(crate) fn fields_of_query(query: &Query) -> Vec<Field> {
@@ -68,8 +78,11 @@ impl Connection {
         let contents = self.contents();
         let run = Arc::clone(query);
         let queries = self.shared.queries.clone();
-        let work = queries.spawn_blocking(move || run.answer(&contents, &arguments));
+        let stopper = Stopper(Arc::default());
+        let stop = Arc::clone(&stopper.0);
+        let work = queries.spawn_blocking(move || run.answer_until(&contents, &arguments, &stop));
         let work = async {
+            let _stopper = stopper;
             match work.await {
                 Ok(answer) => Ok(answer?),
                 Err(error) => Err(Fault::new("XX000", error.to_string())),

@@ -15,7 +15,10 @@ impl From<tierra_catalog::Error> for Fault {
 pub(crate) fn question(statement: &Statement) -> Result<Option<Question>, Fault> {
     let is_hint = |lexeme: &Lexeme| lexeme.name().is_some_and(tierra_catalog::is_hint);
     match statement.lexemes().iter().any(is_hint) {
-        true => Ok(Question::of(&text(statement))?),
+        true => {
+            let question = Question::of(&text(statement))?;
+            Ok(question.filter(|question| !question.is_of_another()))
+        }
         false => Ok(None),
     }
 }
@@ -52,6 +55,9 @@ mod tests {
             "SELECT * FROM t",
             "INSERT INTO pg_class VALUES (1)",
             "SELECT \"user\" FROM t",
+            "SELECT version(), now()",
+            "SELECT version(), sqrt(4)",
+            "WITH pg_class AS (SELECT n FROM t) SELECT n FROM pg_class",
         ] {
             assert!(!is_one(other).unwrap(), "{other}");
         }

@@ -234,6 +234,9 @@ impl Binder {
                 OUTPUT | Type::ANY if argument.ty == Type::UNKNOWN => {
                     self.coerced(argument, Type::TEXT)?
                 }
+                OUTPUT if argument.ty == Type::RECORD => {
+                    return Err(Error::unsupported("the text of a row"));
+                }
                 OUTPUT | OUTPUTS => Typed::new(
                     Expr::Output(argument.ty, Box::new(argument.expr)),
                     Type::TEXT,
@@ -404,6 +407,9 @@ impl Binder {
             }
             AggregateKind::Sum if matches!(first, Type::INT2 | Type::INT4) => Type::INT8,
             AggregateKind::Sum if first == Type::INT8 => Type::NUMERIC,
+            AggregateKind::Sum if first == Type::NUMERIC => {
+                return Err(Error::unsupported("sum of numeric"));
+            }
             AggregateKind::Sum => first,
             AggregateKind::Average if matches!(first, Type::FLOAT4 | Type::FLOAT8) => Type::FLOAT8,
             AggregateKind::Average => {

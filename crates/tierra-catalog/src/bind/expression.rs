@@ -51,6 +51,7 @@ impl Binder {
                 "an expression of the query is nested too deep",
             ));
         }
+        self.make(1)?;
         let loose = self.scope().loose.len();
         let typed = self.any_expr(syntax)?;
         self.depth -= 1;
@@ -156,7 +157,9 @@ impl Binder {
                 high,
             } => {
                 let (low, high) = (self.expr(low)?, self.expr(high)?);
+                let before = self.made;
                 let value = self.expr(expr)?;
+                self.copied(before, 1)?;
                 let least = self.compared(Test::GreaterOrEqual, value.clone(), low, ">=")?;
                 let most = self.compared(Test::LessOrEqual, value, high, "<=")?;
                 negated_if(*negated, Expr::And(vec![least.expr, most.expr]))
@@ -272,10 +275,12 @@ impl Binder {
                 else_result,
                 ..
             } => {
+                let before = self.made;
                 let operand = operand
                     .as_ref()
                     .map(|operand| self.expr(operand))
                     .transpose()?;
+                self.copied(before, conditions.len())?;
                 let mut tests = Vec::new();
                 let mut results = Vec::new();
                 for branch in conditions {

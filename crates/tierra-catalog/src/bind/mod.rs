@@ -20,6 +20,8 @@ use crate::types::Type;
 
 /// The deepest nesting of expressions.
 const DEPTH_MOST: usize = 200;
+/// The most parts that the expressions of a query may have, with those that are there several times.
+const PARTS_MOST: usize = 1 << 18;
 /// The most items of a FROM: a bit each.
 const ITEMS_MOST: usize = 60;
 
@@ -106,6 +108,8 @@ pub(crate) struct Binder {
     named: Vec<Named>,
     recursions: usize,
     depth: usize,
+    /// The parts of expressions that were made.
+    made: usize,
     /// How many columns of queries around were named.
     outer_names: usize,
 }
@@ -119,8 +123,26 @@ impl Binder {
             named: Vec::new(),
             recursions: 0,
             depth: 0,
+            made: 0,
             outer_names: 0,
         }
+    }
+
+    /// Counts parts of expressions.
+    fn make(&mut self, parts: usize) -> Result<()> {
+        self.made = self.made.saturating_add(parts);
+        match self.made <= PARTS_MOST {
+            true => Ok(()),
+            false => Err(Error::new(
+                "54001",
+                "the expressions of the query have too many parts",
+            )),
+        }
+    }
+
+    /// Counts the parts that were made since there were `before`, which are copied so many times.
+    fn copied(&mut self, before: usize, times: usize) -> Result<()> {
+        self.make((self.made - before).saturating_mul(times))
     }
 
     fn scope(&mut self) -> &mut Scope {

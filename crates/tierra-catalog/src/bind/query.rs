@@ -530,7 +530,9 @@ impl Binder {
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(expr), options)
                 if *options == plain =>
             {
+                let before = self.made;
                 let typed = self.expr(expr)?;
+                self.copied(before, typed.fields.len())?;
                 let fields = typed.fields.iter().enumerate().map(|(place, field)| {
                     let expr = Expr::Field(Box::new(typed.expr.clone()), place);
                     (
@@ -733,6 +735,16 @@ fn check_select(select: &SelectSyntax) -> Result<()> {
     }
 }
 
+/// Whether a value has a name of its own, rather than that of its type.
+fn is_named(syntax: &Syntax) -> bool {
+    match syntax {
+        Syntax::Nested(inner) | Syntax::Collate { expr: inner, .. } => is_named(inner),
+        Syntax::Cast { expr, .. } => is_named(expr),
+        Syntax::Case { .. } | Syntax::TypedString(_) | Syntax::Value(_) => false,
+        other => name_of(other) != "?column?",
+    }
+}
+
 /// The name that a column has if it is given none.
 fn name_of(syntax: &Syntax) -> String {
     let none = || "?column?".to_owned();
@@ -749,12 +761,16 @@ fn name_of(syntax: &Syntax) -> String {
         },
         Syntax::Cast {
             expr, data_type, ..
-        } => match name_of(expr) {
-            name if name == "?column?" => match Type::of_sql(data_type) {
-                Ok((ty, _)) => ty.row().map_or_else(none, |row| row.name.to_owned()),
+        } => match is_named(expr) {
+            true => name_of(expr),
+            false => match Type::of_sql(data_type) {
+                // An array is called as its elements.
+                Ok((ty, _)) => {
+                    let row = ty.element().unwrap_or(ty).row();
+                    row.map_or_else(none, |row| row.name.to_owned())
+                }
                 Err(_) => none(),
             },
-            name => name,
         },
         Syntax::Case { else_result, .. } => match else_result.as_deref().map(name_of) {
             Some(name) if name != "?column?" => name,

@@ -3,6 +3,7 @@
 use super::function::{Function, OUTPUT, function};
 use crate::error::{Error, Result};
 use crate::names::quoted;
+use crate::pattern::check_longest;
 use crate::session::Session;
 use crate::types::Type;
 use crate::value::Value;
@@ -34,19 +35,22 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("rtrim", &[T], T, |_, a| {
         Ok(a[0].as_text().trim_end_matches(' ').into())
     }),
-    function("btrim", &[T, T], T, |_, a| {
+    function("btrim", &[T, T], T, |session, a| {
+        check_pairs(session, a)?;
         Ok(a[0]
             .as_text()
             .trim_matches(|c| a[1].as_text().contains(c))
             .into())
     }),
-    function("ltrim", &[T, T], T, |_, a| {
+    function("ltrim", &[T, T], T, |session, a| {
+        check_pairs(session, a)?;
         Ok(a[0]
             .as_text()
             .trim_start_matches(|c| a[1].as_text().contains(c))
             .into())
     }),
-    function("rtrim", &[T, T], T, |_, a| {
+    function("rtrim", &[T, T], T, |session, a| {
+        check_pairs(session, a)?;
         Ok(a[0]
             .as_text()
             .trim_end_matches(|c| a[1].as_text().contains(c))
@@ -61,6 +65,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         part(&a[0], &a[1], Some(&a[2]))
     }),
     function("substring", &[T, T], T, |session, a| {
+        session.searched(a[0].as_text())?;
+        check_longest(a[1].as_text())?;
         let regex = session.regex(a[1].as_text(), false)?;
         let found = regex.captures(a[0].as_text());
         // The first part in brackets, if there is one.
@@ -165,7 +171,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
             letter.ok_or_else(|| Error::new("54000", "requested character is not valid"))?;
         Ok(letter.to_string().into())
     }),
-    function("translate", &[T, T, T], T, |_, a| {
+    function("translate", &[T, T, T], T, |session, a| {
+        check_pairs(session, a)?;
         let to: Vec<char> = a[2].as_text().chars().collect();
         let letters = a[0].as_text().chars().filter_map(|letter| {
             match a[1].as_text().chars().position(|from| from == letter) {
@@ -182,6 +189,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         replaced(session, a, a[3].as_text())
     }),
     function("regexp_match", &[T, T], Type::TEXT_ARRAY, |session, a| {
+        session.searched(a[0].as_text())?;
+        check_longest(a[1].as_text())?;
         let regex = session.regex(a[1].as_text(), false)?;
         let Some(found) = regex.captures(a[0].as_text()) else {
             return Ok(Value::Null);
@@ -230,6 +239,12 @@ fn check(bytes: usize) -> Result<()> {
     } else {
         Err(Error::too_much())
     }
+}
+
+/// Counts the steps of looking for each letter of a text in another.
+fn check_pairs(session: &Session<'_>, a: &[Value]) -> Result<()> {
+    let pairs = (a[0].bytes() as u64).saturating_mul(a[1].bytes() as u64);
+    session.step(pairs / 16)
 }
 
 fn letters(text: &Value) -> Value {
@@ -282,6 +297,8 @@ fn replaced(session: &Session<'_>, arguments: &[Value], flags: &str) -> Result<V
             "the flag \"{flag}\" of regexp_replace"
         )));
     }
+    session.searched(arguments[0].as_text())?;
+    check_longest(arguments[1].as_text())?;
     let regex = session.regex(arguments[1].as_text(), flags.contains('i'))?;
     // `\1` and `\&` stand for what was found.
     let mut with = String::new();

@@ -226,3 +226,10 @@ SELECT 40000::int2, version()
 SELECT 2147483647 + 1, version()
 ;
 SELECT relname FROM pg_class LIMIT -1
+;
+SELECT ROW(1, NULL) < ROW(1, 3), ROW(1, NULL) < ROW(2, 3), (1, 2) < (1, 3), (2, 1) >= (1, NULL), pg_typeof(1)
+;
+SELECT sum(x) FROM (VALUES (1.1), (2.2)) AS t(x) WHERE version() IS NOT NULL
+;
+SELECT ROW('a,b', NULL), version()
+;
