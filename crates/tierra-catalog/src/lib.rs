@@ -125,10 +125,14 @@ impl Question {
         })
     }
 
-    /// Whether it reads no table, and has something that is not known here: another planner may know it.
+    /// Whether it reads no table, and has something that is not known here and may be to another planner. Of functions that are called
+    /// as PostgreSQL's own, none is.
     #[must_use]
     pub fn is_of_another(&self) -> bool {
-        let is_unknown = |error: Error| matches!(error.code, "0A000" | "42883");
+        let is_unknown = |error: Error| match error.code {
+            "42883" => !error.message.starts_with("function pg_"),
+            code => code == "0A000",
+        };
         self.reads == Reads::Functions && self.plan(&[]).is_err_and(is_unknown)
     }
 
