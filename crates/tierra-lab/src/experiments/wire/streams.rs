@@ -59,7 +59,7 @@ fn over_postgres(place: &Path, count: u64) -> Result<Row, LabError> {
     client.query(&fill).by(who, "filling a table")?;
     let mut time_ns = 0;
     let mut more_bytes = 0;
-    // The first time pages of the table come in.
+    // The time is that of the second: in the first pages of the table come in.
     for _ in 0..2 {
         served.forget_most_bytes()?;
         let [before, _] = served.resident_bytes()?;
@@ -77,7 +77,8 @@ fn over_postgres(place: &Path, count: u64) -> Result<Row, LabError> {
         time_ns = start.elapsed().as_nanos() as u64;
         check(who, [streamed, total as u64], count)?;
         let [_, most] = served.resident_bytes()?;
-        more_bytes = most.saturating_sub(before);
+        // The second time the server may use again what it has kept.
+        more_bytes = u64::max(more_bytes, most.saturating_sub(before));
     }
     Ok(Row::new()
         .text("streamed as", POSTGRES_ROWS)
