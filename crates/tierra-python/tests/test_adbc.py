@@ -21,6 +21,8 @@ class AdbcTest(unittest.TestCase):
                 with other.cursor() as cursor:
                     cursor.execute("SELECT sum(id) FROM t")
                     self.assertEqual(cursor.fetchone(), (3,))
+                    # A table is made outside of transactions, and the query has begun one.
+                    other.commit()
                     cursor.adbc_ingest("u", own.sql("SELECT id * 10 AS ten FROM t"))
                 self.assertEqual(own.sql("SELECT sum(ten) FROM u").fetchone(), (30,))
 
