@@ -69,7 +69,7 @@ pub(crate) const SCHEMAS: [(u32, &str); 3] = [
     (PUBLIC, "public"),
     (INFORMATION_SCHEMA, "information_schema"),
 ];
-/// Settings that nobody changes, and that tools ask for.
+/// Settings with fixed values, for which tools ask.
 pub(crate) const FACTS: [(&str, &str); 3] = [
     ("default_table_access_method", METHOD_NAME),
     ("jit", "off"),

@@ -17,7 +17,7 @@ use crate::values::{Field, oid};
 /// The name of the only database.
 const DATABASE: &str = "tierra";
 
-/// Ends a query for which nobody waits any more.
+/// Ends a query of the catalog when its client stops waiting.
 struct Stopper(Arc<AtomicBool>);
 
 impl Drop for Stopper {

@@ -583,7 +583,7 @@ fn no_key_expires_in_a_pause() {
 fn a_random_key_is_looked_for_in_vain_in_a_pause() {
     let server = Tierra::start("");
     let mut client = server.connect();
-    // At once, so that nobody looks for keys that have expired before the pause begins.
+    // In one piece: keys that expire are then not looked for before the pause begins.
     client.send_bytes(b"SET a v PX 1\r\nCLIENT PAUSE 1000000 WRITE\r\n");
     assert_eq!([client.receive(), client.receive()], [ok(), ok()]);
     std::thread::sleep(std::time::Duration::from_millis(20));
