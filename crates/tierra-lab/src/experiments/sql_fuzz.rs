@@ -5,6 +5,7 @@
 //! ended early is continued by the next one of the same program. Then scripts that change rows run in Tierra and in SQLite
 //! ([`writes`]).
 
+mod asked;
 mod writes;
 
 use std::collections::HashMap;
@@ -12,14 +13,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use self::asked::Asked;
 use super::{Experiment, Measured};
 use crate::bar::Bar;
-use crate::dataset::TableFile;
-use crate::error::{Context, LabError};
-use crate::fuzz::{
-    Answer, CASES_OF_A_SET, Cell, Dialect, Difference, Fuzzer, Journal, Kind, Peer, Rows, Table,
-    Tally, case_number,
-};
+use crate::error::LabError;
+use crate::fuzz::{CASES_OF_A_SET, Difference, Fuzzer, Journal, Kind, Tally, case_number};
 use crate::lab::{self, Lab, SEED, ScaleOption};
 use crate::peers::duckdb::DuckDb;
 use crate::progress;
@@ -292,93 +290,6 @@ fn rows_of(size: &str, tally: &Tally) -> Vec<Row> {
         );
     }
     rows
-}
-
-/// DuckDB, or no peer if it is not installed.
-struct Asked {
-    duckdb: Option<DuckDb>,
-    tables: Vec<String>,
-    asked: usize,
-}
-
-impl Asked {
-    fn start() -> Asked {
-        Asked {
-            duckdb: DuckDb::with_threads(1),
-            tables: Vec::new(),
-            asked: 0,
-        }
-    }
-}
-
-impl Peer for Asked {
-    fn dialect(&self) -> Dialect {
-        Dialect::DuckDb
-    }
-
-    fn load(&mut self, tables: &[(&Table, Vec<TableFile>)]) -> Result<(), LabError> {
-        let Some(duckdb) = &mut self.duckdb else {
-            return Ok(());
-        };
-        for table in self.tables.drain(..) {
-            duckdb
-                .drop_table(&table)
-                .by(DuckDb::ENGINE, "dropping a table")?;
-        }
-        for (table, files) in tables {
-            duckdb
-                .load_parts(table.name(), files)
-                .by(DuckDb::ENGINE, "loading")?;
-            self.tables.push(table.name().to_owned());
-        }
-        Ok(())
-    }
-
-    fn ask(&mut self, queries: &[&str]) -> Result<(), LabError> {
-        self.asked = queries.len();
-        match &mut self.duckdb {
-            Some(duckdb) => duckdb.begin(queries).by(DuckDb::ENGINE, "answering"),
-            None => Ok(()),
-        }
-    }
-
-    fn answers(&mut self) -> Result<Vec<Answer>, LabError> {
-        let Some(duckdb) = &mut self.duckdb else {
-            return Ok((0..self.asked)
-                .map(|_| Err("DuckDB is not installed".to_owned()))
-                .collect());
-        };
-        let answers = duckdb.finish().by(DuckDb::ENGINE, "answering")?;
-        Ok(answers
-            .into_iter()
-            .map(|answer| answer.map(cells))
-            .collect())
-    }
-
-    fn answer_plainly(&mut self, query: &str) -> Result<Option<Answer>, LabError> {
-        if self.duckdb.is_none() {
-            return Ok(None);
-        }
-        self.ask(&["PRAGMA disable_optimizer", query, "PRAGMA enable_optimizer"])?;
-        Ok(self.answers()?.into_iter().nth(1))
-    }
-}
-
-fn cells(rows: Vec<Vec<Option<String>>>) -> Rows {
-    let cell = |cell: Option<String>| match cell {
-        None => Cell::Null,
-        Some(text) => match text.split_at_checked(1) {
-            Some(("n", digits)) => Cell::exact(digits),
-            Some(("f", number)) => number
-                .parse()
-                .map_or_else(|_| Cell::Text(text.clone()), Cell::Double),
-            Some((_, rest)) => Cell::Text(rest.to_owned()),
-            None => Cell::Text(text),
-        },
-    };
-    rows.into_iter()
-        .map(|row| row.into_iter().map(cell).collect())
-        .collect()
 }
 
 #[cfg(test)]

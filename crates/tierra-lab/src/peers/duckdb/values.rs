@@ -41,6 +41,13 @@ impl DuckDb {
         self.process.ask(&request).map(drop)
     }
 
+    /// Ends its process, as some queries do.
+    #[cfg(test)]
+    pub(crate) fn kill(&mut self) {
+        self.process.child.kill().unwrap();
+        self.process.child.wait().unwrap();
+    }
+
     /// Drops a table.
     pub fn drop_table(&mut self, table: &str) -> Result<(), DuckDbError> {
         self.process.ask(&json!({"drop": table})).map(drop)
