@@ -47,6 +47,7 @@ mod limits;
 mod list;
 pub mod load;
 mod memory;
+mod merged_columns;
 mod names;
 mod nested_values;
 mod outcome;
