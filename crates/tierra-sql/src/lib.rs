@@ -50,6 +50,7 @@ mod memory;
 mod merged_columns;
 mod names;
 mod nested_values;
+mod ordered_items;
 mod outcome;
 mod pass;
 mod placeholders;
