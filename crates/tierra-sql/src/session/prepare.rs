@@ -182,7 +182,7 @@ impl PreparedPlan {
         written: WrittenParameters,
         config: &ConfigOptions,
     ) -> Result<Self, SqlError> {
-        let plan = Arc::unwrap_or_clone(prepare.input);
+        let plan = uses::typed_by_casts(Arc::unwrap_or_clone(prepare.input))?;
         // The rules know, for example, the type of a column that a parameter is assigned to.
         let mut settled = rules::settle(plan.clone(), config)?.get_parameter_fields()?;
         let mut known = plan.get_parameter_fields()?;
