@@ -36,6 +36,7 @@ mod exact_sum;
 mod extreme;
 mod filter;
 mod foreign;
+mod grouping_tuples;
 mod hidden_keys;
 mod ignored_syntax;
 mod information_schema;

@@ -3,11 +3,11 @@
 //!
 //! ```text
 //! table keys, rounded, action, drawn, group keys, single rows, computed, outer values, set operations, assignment, row subqueries,
-//! numbers, seconds
+//! numbers, seconds, computed sets
 //!     --> DataFusion's type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first thirteen read a plan as written, before casts are added. The next five need resolved types and must see sums of
+//! The first fourteen read a plan as written, before casts are added. The next five need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
@@ -23,6 +23,7 @@ mod assignment;
 mod casts;
 mod compact_strings;
 mod computed;
+mod computed_sets;
 mod csv_source;
 mod distinct_sums;
 mod double_texts;
@@ -82,6 +83,8 @@ pub(crate) use plan::{
 };
 use plan::{Guard, PhysicalGuard, guard};
 
+/// DataFusion's rule that casts operands to a common type. It comes after the one for `grouping(x)`.
+const COERCION: &str = "type_coercion";
 /// DataFusion's rule for comparisons with ANY and ALL, which ours replaces.
 const SET_COMPARISONS: &str = "rewrite_set_comparison";
 /// DataFusion's rule that merges lists.
@@ -120,6 +123,11 @@ const PHYSICAL_GUARDS: [(&str, PhysicalGuard); 5] = [
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules = before_coercion();
     rules.extend(Analyzer::new().rules);
+    let coerced = rules.iter().position(|rule| rule.name() == COERCION);
+    rules.insert(
+        coerced.unwrap_or(rules.len()),
+        Arc::new(computed_sets::ComputedSets),
+    );
     rules.push(Arc::new(rounded::LastingType));
     rules.push(Arc::new(double_texts::DoubleTexts));
     rules.push(Arc::new(Microseconds));
@@ -206,6 +214,8 @@ mod tests {
         {
             assert!(logical(name), "DataFusion has no logical rule {name}");
         }
+        let analyzer = Analyzer::new();
+        assert!(analyzer.rules.iter().any(|rule| rule.name() == COERCION));
         let physical = PhysicalOptimizer::new();
         let physical = |name: &str| {
             physical
