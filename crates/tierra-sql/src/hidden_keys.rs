@@ -12,6 +12,8 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
 
+use crate::merged_columns;
+
 tokio::task_local! {
     /// Set while a statement is planned without keys.
     static WITHOUT_KEYS: ();
@@ -27,10 +29,10 @@ pub(crate) fn are_hidden() -> bool {
 /// # Errors
 /// If the statement cannot be planned.
 pub(crate) async fn planned(state: &SessionState, statement: Statement) -> Result<LogicalPlan> {
-    let without = state.statement_to_plan(statement.clone());
+    let without = merged_columns::planned(state, statement.clone());
     match WITHOUT_KEYS.scope((), without).await {
         Err(error) if error.to_string().contains("GROUP BY") => {
-            let plan = state.statement_to_plan(statement).await?;
+            let plan = merged_columns::planned(state, statement).await?;
             match misjudges_keys(&plan)? {
                 true => Err(error),
                 false => Ok(plan),

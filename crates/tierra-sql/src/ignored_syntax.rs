@@ -8,9 +8,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    self, Cte, Expr, Function, FunctionArg, FunctionArguments, GroupByExpr, Join, JoinConstraint,
-    JoinOperator, Query, Select, SelectFlavor, TableAlias, TableFactor, TableFunctionArgs,
-    TableWithJoins, Visit, Visitor,
+    self, Cte, Expr, Function, FunctionArg, FunctionArguments, GroupByExpr, Join, Query, Select,
+    SelectFlavor, TableAlias, TableFactor, TableFunctionArgs, TableWithJoins, Visit, Visitor,
 };
 
 use crate::error::DefinitionError;
@@ -315,16 +314,9 @@ fn visit_from(from: &TableWithJoins) -> Found {
         let Join {
             relation,
             global,
-            join_operator,
+            join_operator: _,
         } = join;
         refuse_if(*global, "GLOBAL JOIN")?;
-        if merges_right(join_operator) {
-            // The planner takes the columns of the left side, which are NULL in a row without a partner there.
-            return ControlFlow::Break(DefinitionError::UnsupportedFor {
-                what: "USING or NATURAL with RIGHT or FULL JOIN",
-                instead: "join ON a.x = b.x, and select b.x or coalesce(a.x, b.x)",
-            });
-        }
         if let Some(alias) = alias_of(left)
             && !alias.explicit
             && alias.name.quote_style.is_none()
@@ -338,17 +330,6 @@ fn visit_from(from: &TableWithJoins) -> Found {
         left = relation;
     }
     ControlFlow::Continue(())
-}
-
-/// Whether the join has merged columns whose values may be those of the right side alone.
-fn merges_right(join: &JoinOperator) -> bool {
-    use JoinOperator::{FullOuter, Right, RightOuter};
-    matches!(
-        join,
-        Right(JoinConstraint::Using(_) | JoinConstraint::Natural)
-            | RightOuter(JoinConstraint::Using(_) | JoinConstraint::Natural)
-            | FullOuter(JoinConstraint::Using(_) | JoinConstraint::Natural)
-    )
 }
 
 fn alias_of(factor: &TableFactor) -> Option<&TableAlias> {

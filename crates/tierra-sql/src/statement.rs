@@ -24,10 +24,10 @@ use crate::list::{
     InSet, List, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
 };
 use crate::names::identifier;
-use crate::placeholders;
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
 use crate::windows;
+use crate::{grouping_tuples, ordered_items, placeholders};
 
 /// The parser's recursion limit. It is higher than what [`Depth`] accepts, whose errors are clearer.
 const RECURSION_LIMIT: usize = 10_000;
@@ -303,6 +303,17 @@ impl Parsed {
         };
         if self.tokens.iter().any(quantifies) {
             settle_quantified(inner);
+        }
+        let has = |keywords: &[Keyword]| {
+            let mut tokens = self.tokens.iter().map(|token| &token.token);
+            tokens
+                .any(|token| matches!(token, Token::Word(word) if keywords.contains(&word.keyword)))
+        };
+        if has(&[Keyword::ROLLUP, Keyword::CUBE]) {
+            grouping_tuples::write_out(inner);
+        }
+        if has(&[Keyword::ORDER]) {
+            ordered_items::number(inner);
         }
     }
 

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, CaseWhen, ConflictTarget, DoUpdate, Expr, Ident, Join, JoinConstraint,
@@ -40,6 +40,8 @@ pub(crate) enum RowAction {
 pub(crate) struct Upsert {
     /// The query for row ids, actions and values, of the rows that the statement holds.
     pub(crate) query: ast::Statement,
+    /// The plan of the query, of a prepared statement with parameters there, whose arguments it contains.
+    pub(crate) plan: Option<LogicalPlan>,
     /// The functions that it calls, beside the session's.
     pub(crate) functions: Vec<Arc<ScalarUDF>>,
     pub(crate) actions: Vec<RowAction>,
@@ -271,6 +273,7 @@ pub(super) fn of_on_conflict(on: &OnInsert, target: &Target) -> Result<Option<Up
     let source = target.factor(HELD, excluded.clone());
     Ok(Some(Upsert {
         query: merged(None, source, same_key, target, clauses)?,
+        plan: None,
         functions,
         actions,
         updates,

@@ -2,6 +2,8 @@
 
 use datafusion::common::SchemaError;
 
+use crate::merged_columns::HIDDEN;
+
 /// The digits of a duplicate's number: invisible separators.
 pub(super) const DIGITS: [char; 2] = ['\u{2063}', '\u{2064}'];
 
@@ -12,7 +14,7 @@ pub(super) const MARK: &str = "tierra_mark";
 const TEXT: &str = ", Utf8(\"\")";
 
 /// A number that is invisible in a name.
-pub(super) fn digits(number: usize) -> String {
+pub(crate) fn digits(number: usize) -> String {
     let bits = usize::BITS - number.leading_zeros();
     (0..bits)
         .rev()
@@ -21,7 +23,7 @@ pub(super) fn digits(number: usize) -> String {
 }
 
 /// The number that `name` consists of.
-pub(super) fn number(name: &str) -> Option<usize> {
+pub(crate) fn number(name: &str) -> Option<usize> {
     let digit = |char| DIGITS.iter().position(|digit| *digit == char);
     let mut digits = name.chars().map(digit);
     let number = digits.try_fold(0, |number, digit| Some(number << 1 | digit?));
@@ -42,9 +44,11 @@ pub(crate) fn of_reference(error: &SchemaError) -> Option<&str> {
     found.then_some(&field.name)
 }
 
-/// `text` without numbers and marks.
+/// `text` without numbers and marks, and without the table of a merged column.
 pub(super) fn visible(text: &str) -> String {
-    unmarked(&text.replace(DIGITS, ""))
+    let text = text.replace(&format!("{HIDDEN}."), "");
+    let [zero, one] = DIGITS;
+    unmarked(&text.replace([zero, one, HIDDEN], ""))
 }
 
 /// `text` without the planner's text for marks.

@@ -29,6 +29,7 @@ use self::invisible::{DIGITS, digits, number, visible};
 use self::marks::{mark_order, mark_select, marking, removed};
 use crate::error::SqlError;
 use crate::hidden_keys;
+use crate::merged_columns;
 use crate::names::identifier;
 
 /// Whether `error` reports equal names.
@@ -41,6 +42,8 @@ fn are_cause(error: &DataFusionError) -> bool {
             error.as_ref(),
             SchemaError::DuplicateQualifiedField { .. }
                 | SchemaError::DuplicateUnqualifiedField { .. }
+                // Two columns of one name, of which one has no table.
+                | SchemaError::AmbiguousReference { .. }
         ),
         _ => false,
     }
@@ -73,7 +76,7 @@ pub(crate) async fn planned(
 ) -> Result<LogicalPlan, SqlError> {
     if has_none(&statement) {
         return Ok(match has_values(&statement) {
-            true => state.statement_to_plan(statement).await?,
+            true => merged_columns::planned(state, statement).await?,
             false => hidden_keys::planned(state, statement).await?,
         });
     }

@@ -20,53 +20,37 @@ use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
 use crate::join::hash_join;
 use crate::pass::{Pass, below_fence};
-use crate::rules::{PhysicalRule, wrap_physical};
-
-/// DataFusion's rules that hand filters down.
-const FILTERS_PUSHED: &str = "FilterPushdown";
+use crate::rules::{FILTERS_PUSHED, guard_physical};
 
 /// Adds the rules that keep filters with their columns to a session.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
-    wrap_physical(&mut builder, FILTERS_PUSHED, |rule| Arc::new(Fenced(rule)));
+    guard_physical(&mut builder, FILTERS_PUSHED, fenced);
     builder
 }
 
 /// A rule that runs with fences in the plan.
-#[derive(Debug)]
-struct Fenced(PhysicalRule);
-
-impl PhysicalOptimizerRule for Fenced {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let fenced = plan.transform_up(|plan| {
-            let sides = fenced_sides(plan)?;
-            let names = repeated(&sides.data.schema());
-            Ok(match names.is_empty() {
-                true => sides,
-                false => Transformed::yes(Pass::Fence(names).above(sides.data)),
-            })
-        })?;
-        let pushed = self.0.optimize(fenced.data, config)?;
-        if !fenced.transformed {
-            return Ok(pushed);
-        }
-        let bare = pushed.transform_up(|plan| match below_fence(plan.as_ref()) {
-            Some(input) => Ok(Transformed::yes(Arc::clone(input))),
-            None => Ok(Transformed::no(plan)),
-        });
-        bare.data()
+fn fenced(
+    rule: &dyn PhysicalOptimizerRule,
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let fenced = plan.transform_up(|plan| {
+        let sides = fenced_sides(plan)?;
+        let names = repeated(&sides.data.schema());
+        Ok(match names.is_empty() {
+            true => sides,
+            false => Transformed::yes(Pass::Fence(names).above(sides.data)),
+        })
+    })?;
+    let pushed = rule.optimize(fenced.data, config)?;
+    if !fenced.transformed {
+        return Ok(pushed);
     }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
+    let bare = pushed.transform_up(|plan| match below_fence(plan.as_ref()) {
+        Some(input) => Ok(Transformed::yes(Arc::clone(input))),
+        None => Ok(Transformed::no(plan)),
+    });
+    bare.data()
 }
 
 /// The names that several columns have.

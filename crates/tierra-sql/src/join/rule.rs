@@ -23,13 +23,9 @@ use super::deferred;
 use super::exec::JoinExec;
 use super::keys::JoinKeys;
 use super::optional;
+use crate::rules::{FILTERS_PUSHED, JOINS_SELECTED};
 use crate::settings;
 use crate::statistics::STRING_BYTES;
-
-/// DataFusion's rule after which the mode of every join is fixed.
-const JOINS_SELECTED: &str = "join_selection";
-/// DataFusion's rule that pushes joins' filters into scans, in its last run.
-const FILTERS_PUSHED: &str = "FilterPushdown";
 
 /// Adds the rules to a session.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {

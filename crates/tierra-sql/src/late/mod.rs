@@ -23,12 +23,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 pub(crate) use reader::{LookupWork, RowReader, RowSource};
 
-/// DataFusion's rule before which all operators are placed. After it, filters that become known at run time go to the
-/// scans.
-const OPERATORS_PLACED: &str = "EnsureCooperative";
-
-/// DataFusion's rule after which the smaller side of each join is fixed.
-const JOINS_SELECTED: &str = "join_selection";
+use crate::rules::{JOINS_SELECTED, OPERATORS_PLACED};
 
 /// Adds the rules that read rows late to a session.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {

@@ -16,46 +16,37 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
 };
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::ApplyOrder;
+
+use super::plan::EachNode;
 
 /// Puts [`Handed`] around casts that lose information.
-#[derive(Debug)]
-pub(super) struct LossyCasts;
+pub(super) const RULE: EachNode = EachNode {
+    name: "lossy_casts",
+    order: ApplyOrder::BottomUp,
+    rewrite,
+};
 
-impl OptimizerRule for LossyCasts {
-    fn name(&self) -> &str {
-        "lossy_casts"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(Filter {
-            predicate, input, ..
-        }) = plan
-        else {
-            return Ok(Transformed::no(plan));
-        };
-        let schema = Arc::clone(input.schema());
-        let predicate = predicate.transform_down(|expr| match expr {
-            Expr::Cast(cast) if is_lossy(&cast.expr.get_type(&schema)?, cast.field.data_type()) => {
-                let handed = Expr::ScalarFunction(handed(Expr::Cast(cast)));
-                Ok(Transformed::new(handed, true, TreeNodeRecursion::Jump))
-            }
-            Expr::ScalarFunction(function) if is_handed(&function) => {
-                let function = Expr::ScalarFunction(function);
-                Ok(Transformed::new(function, false, TreeNodeRecursion::Jump))
-            }
-            other => Ok(Transformed::no(other)),
-        })?;
-        predicate.map_data(|predicate| Ok(LogicalPlan::Filter(Filter::try_new(predicate, input)?)))
-    }
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(Filter {
+        predicate, input, ..
+    }) = plan
+    else {
+        return Ok(Transformed::no(plan));
+    };
+    let schema = Arc::clone(input.schema());
+    let predicate = predicate.transform_down(|expr| match expr {
+        Expr::Cast(cast) if is_lossy(&cast.expr.get_type(&schema)?, cast.field.data_type()) => {
+            let handed = Expr::ScalarFunction(handed(Expr::Cast(cast)));
+            Ok(Transformed::new(handed, true, TreeNodeRecursion::Jump))
+        }
+        Expr::ScalarFunction(function) if is_handed(&function) => {
+            let function = Expr::ScalarFunction(function);
+            Ok(Transformed::new(function, false, TreeNodeRecursion::Jump))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    predicate.map_data(|predicate| Ok(LogicalPlan::Filter(Filter::try_new(predicate, input)?)))
 }
 
 fn handed(value: Expr) -> ScalarFunction {

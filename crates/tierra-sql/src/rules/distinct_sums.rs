@@ -6,43 +6,27 @@
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
-
-use super::plan::LogicalRule;
 
 /// DataFusion's rule.
 pub(super) const BY_GROUPS: &str = "single_distinct_aggregation_to_group_by";
 
 /// The rule, if it does not change types.
-#[derive(Debug)]
-pub(super) struct OfOneType(pub(super) LogicalRule);
-
-impl OptimizerRule for OfOneType {
-    fn name(&self) -> &str {
-        self.0.name()
+pub(super) fn of_one_type(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    if !matches!(plan, LogicalPlan::Aggregate(_)) {
+        return Ok(Transformed::no(plan));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        if !matches!(plan, LogicalPlan::Aggregate(_)) {
-            return Ok(Transformed::no(plan));
-        }
-        let rewritten = self.0.rewrite(plan.clone(), config)?;
-        let types = |plan: &LogicalPlan| -> Vec<_> {
-            let fields = plan.schema().fields().iter();
-            fields.map(|field| field.data_type().clone()).collect()
-        };
-        match types(&rewritten.data) == types(&plan) {
-            true => Ok(rewritten),
-            false => Ok(Transformed::no(plan)),
-        }
+    let rewritten = rule.rewrite(plan.clone(), config)?;
+    let types = |plan: &LogicalPlan| -> Vec<_> {
+        let fields = plan.schema().fields().iter();
+        fields.map(|field| field.data_type().clone()).collect()
+    };
+    match types(&rewritten.data) == types(&plan) {
+        true => Ok(rewritten),
+        false => Ok(Transformed::no(plan)),
     }
 }

@@ -1,11 +1,12 @@
 //! A text is cast to DOUBLE only if a DOUBLE is near to its number.
 //!
 //! Arrow's cast makes `'1e400'` infinite and `'1e-400'` 0. As in PostgreSQL, and as when a file is read, both are errors here; TRY_CAST
-//! makes them NULL. The rule comes behind type coercion, which casts the texts that are compared with doubles.
+//! makes them NULL, also in lists. The rule comes behind type coercion, which casts the texts that are compared with doubles.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray};
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 use arrow::error::ArrowError;
@@ -47,7 +48,10 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             let Some((value, to, is_lenient)) = double_cast(&expr) else {
                 return Ok(Transformed::no(expr));
             };
-            if !value.get_type(&schema).is_ok_and(|from| from.is_string()) {
+            if !value
+                .get_type(&schema)
+                .is_ok_and(|from| are_texts(&from, to))
+            {
                 return Ok(Transformed::no(expr));
             }
             let function = ScalarUDF::from(DoubleOfText {
@@ -67,7 +71,24 @@ fn double_cast(expr: &Expr) -> Option<(&Expr, &DataType, bool)> {
         Expr::TryCast(TryCast { expr, field }) => (expr, field, true),
         _ => return None,
     };
-    is_double(field.data_type()).then_some((value.as_ref(), field.data_type(), is_lenient))
+    let is_of_doubles = is_double(innermost(field.data_type()));
+    is_of_doubles.then_some((value.as_ref(), field.data_type(), is_lenient))
+}
+
+/// The type of what a list contains, and so on.
+fn innermost(ty: &DataType) -> &DataType {
+    match ty {
+        DataType::List(item) => innermost(item.data_type()),
+        ty => ty,
+    }
+}
+
+/// Whether values of type `from` are texts where those of type `to` are doubles.
+fn are_texts(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (DataType::List(from), DataType::List(to)) => are_texts(from.data_type(), to.data_type()),
+        (from, to) => from.is_string() && is_double(to),
+    }
 }
 
 /// The first of `texts` whose number is out of the range of `doubles`, as which they were read.
@@ -115,10 +136,7 @@ impl ScalarUDFImpl for DoubleOfText {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
         let texts = args.args[0].to_array(if is_scalar { 1 } else { args.number_rows })?;
-        let doubles = match self.is_lenient {
-            false => self.strict(&texts)?,
-            true => self.lenient(&texts)?,
-        };
+        let doubles = self.cast(&texts, &self.to)?;
         Ok(match is_scalar {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&doubles, 0)?),
             false => ColumnarValue::Array(doubles),
@@ -127,33 +145,54 @@ impl ScalarUDFImpl for DoubleOfText {
 }
 
 impl DoubleOfText {
-    fn strict(&self, texts: &ArrayRef) -> Result<ArrayRef> {
-        let value = ColumnarValue::Array(Arc::clone(texts));
-        let doubles = value.cast_to(&self.to, None)?.to_array(texts.len())?;
-        match first_out_of_range(texts, &doubles)? {
-            None => Ok(doubles),
-            Some(at) => {
-                let text = ScalarValue::try_from_array(texts, at)?;
-                let message = format!("'{text}' is out of the range of DOUBLE");
-                let error = ArrowError::ArithmeticOverflow(message);
-                Err(DataFusionError::ArrowError(Box::new(error), None))
-            }
-        }
+    fn cast(&self, texts: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+        let DataType::List(item) = to else {
+            return match self.is_lenient {
+                false => strict(texts, to),
+                true => lenient(texts, to),
+            };
+        };
+        let lists = texts.as_list::<i32>();
+        let offsets = lists.offsets();
+        let first = offsets.first().map_or(0, |first| *first as usize);
+        let count = offsets.lengths().sum();
+        let items = self.cast(&lists.values().slice(first, count), item.data_type())?;
+        let lists = ListArray::try_new(
+            Arc::clone(item),
+            OffsetBuffer::from_lengths(offsets.lengths()),
+            items,
+            lists.nulls().cloned(),
+        );
+        Ok(Arc::new(lists?))
     }
+}
 
-    fn lenient(&self, texts: &ArrayRef) -> Result<ArrayRef> {
-        let doubles = cast(texts, &self.to)?;
-        if first_out_of_range(texts, &doubles)?.is_none() {
-            return Ok(doubles);
+fn strict(texts: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let value = ColumnarValue::Array(Arc::clone(texts));
+    let doubles = value.cast_to(to, None)?.to_array(texts.len())?;
+    match first_out_of_range(texts, &doubles)? {
+        None => Ok(doubles),
+        Some(at) => {
+            let text = ScalarValue::try_from_array(texts, at)?;
+            let message = format!("'{text}' is out of the range of DOUBLE");
+            let error = ArrowError::ArithmeticOverflow(message);
+            Err(DataFusionError::ArrowError(Box::new(error), None))
         }
-        let mut values = Vec::with_capacity(doubles.len());
-        for at in 0..doubles.len() {
-            let is_out = first_out_of_range(&texts.slice(at, 1), &doubles.slice(at, 1))?.is_some();
-            values.push(match is_out {
-                true => ScalarValue::try_from(&self.to)?,
-                false => ScalarValue::try_from_array(&doubles, at)?,
-            });
-        }
-        ScalarValue::iter_to_array(values)
     }
+}
+
+fn lenient(texts: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let doubles = cast(texts, to)?;
+    if first_out_of_range(texts, &doubles)?.is_none() {
+        return Ok(doubles);
+    }
+    let mut values = Vec::with_capacity(doubles.len());
+    for at in 0..doubles.len() {
+        let is_out = first_out_of_range(&texts.slice(at, 1), &doubles.slice(at, 1))?.is_some();
+        values.push(match is_out {
+            true => ScalarValue::try_from(to)?,
+            false => ScalarValue::try_from_array(&doubles, at)?,
+        });
+    }
+    ScalarValue::iter_to_array(values)
 }

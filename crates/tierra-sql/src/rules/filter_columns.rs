@@ -16,31 +16,16 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::ProjectionExec;
 
-use super::plan::PhysicalRule;
-
 /// DataFusion's rule.
 pub(super) const PROJECTIONS: &str = "ProjectionPushdown";
 
 /// The rule, for filters that yield all of their columns.
-#[derive(Debug)]
-pub(super) struct OfWholeFilters(pub(super) PhysicalRule);
-
-impl PhysicalOptimizerRule for OfWholeFilters {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.0.optimize(plan.transform_up(whole).data()?, config)
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
+pub(super) fn of_whole_filters(
+    rule: &dyn PhysicalOptimizerRule,
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    rule.optimize(plan.transform_up(whole).data()?, config)
 }
 
 /// A filter as a projection above a filter of all columns.

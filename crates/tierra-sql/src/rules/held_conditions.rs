@@ -20,39 +20,23 @@ use datafusion::error::Result;
 use datafusion::logical_expr::logical_plan::{Aggregate, Filter, Window};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
-
-use super::plan::LogicalRule;
 
 /// DataFusion's rule that pushes conditions down.
 pub(super) const PUSHED_DOWN: &str = "push_down_filter";
 
 /// The rule, except for these conditions.
-#[derive(Debug)]
-pub(super) struct Held(pub(super) LogicalRule);
-
-impl OptimizerRule for Held {
-    fn name(&self) -> &str {
-        self.0.name()
+pub(super) fn held(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    if is_held(&plan) {
+        return Ok(Transformed::no(plan));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        if is_held(&plan) {
-            return Ok(Transformed::no(plan));
-        }
-        match plan {
-            LogicalPlan::Filter(filter) if is_drawn_of(&filter) => drawn_last(filter),
-            plan => self.0.rewrite(plan, config),
-        }
+    match plan {
+        LogicalPlan::Filter(filter) if is_drawn_of(&filter) => drawn_last(filter),
+        plan => rule.rewrite(plan, config),
     }
 }
 

@@ -17,33 +17,18 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
-use super::plan::PhysicalRule;
-
 /// DataFusion's rule.
 pub(super) const KNOWN: &str = "aggregate_statistics";
 
 /// The rule for plans without these.
-#[derive(Debug)]
-pub(super) struct ColumnsOnly(pub(super) PhysicalRule);
-
-impl PhysicalOptimizerRule for ColumnsOnly {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match plan.exists(is_misjudged)? {
-            true => Ok(plan),
-            false => self.0.optimize(plan, config),
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
+pub(super) fn of_columns(
+    rule: &dyn PhysicalOptimizerRule,
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    match plan.exists(is_misjudged)? {
+        true => Ok(plan),
+        false => rule.optimize(plan, config),
     }
 }
 

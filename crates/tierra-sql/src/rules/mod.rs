@@ -2,12 +2,12 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! table keys, rounded, action, drawn, group keys, single rows, computed, outer values, set operations, assignment, numbers,
-//! seconds
+//! table keys, rounded, action, drawn, group keys, single rows, computed, outer values, set operations, assignment, row subqueries,
+//! numbers, seconds, computed sets
 //!     --> DataFusion's type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first twelve read a plan as written, before casts are added. The next five need resolved types and must see sums of
+//! The first fourteen read a plan as written, before casts are added. The next five need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
@@ -23,6 +23,7 @@ mod assignment;
 mod casts;
 mod compact_strings;
 mod computed;
+mod computed_sets;
 mod csv_source;
 mod distinct_sums;
 mod double_texts;
@@ -44,6 +45,7 @@ mod outer_values;
 mod plan;
 mod repeated_keys;
 mod rounded;
+mod row_subqueries;
 mod set_operations;
 mod shifted_sums;
 mod single_rows;
@@ -76,20 +78,56 @@ pub(crate) use number::{
     LONG_NUMBER, beside, exactly, has_more_digits, is_long, may_be_long, number_in,
 };
 pub(crate) use numbers::exact;
-use plan::wrap;
 pub(crate) use plan::{
-    EachOperator, PhysicalRule, map_under_names, schema_below, under_its_name, uses, wrap_physical,
+    EachOperator, guard_physical, map_under_names, schema_below, under_its_name, uses,
 };
+use plan::{Guard, PhysicalGuard, guard};
 
+/// DataFusion's rule that casts operands to a common type. It comes after the one for `grouping(x)`.
+const COERCION: &str = "type_coercion";
 /// DataFusion's rule for comparisons with ANY and ALL, which ours replaces.
 const SET_COMPARISONS: &str = "rewrite_set_comparison";
 /// DataFusion's rule that merges lists.
 const SIMPLIFIED: &str = "simplify_expressions";
+/// DataFusion's physical rule after which the smaller side and the mode of each join are fixed.
+pub(crate) const JOINS_SELECTED: &str = "join_selection";
+/// DataFusion's physical rules that push filters of joins, aggregations and TopKs into scans. The last run comes after all that moves
+/// operators.
+pub(crate) const FILTERS_PUSHED: &str = "FilterPushdown";
+/// DataFusion's physical rule before which all operators are placed. After it, filters that become known at run time go to the scans.
+pub(crate) const OPERATORS_PLACED: &str = "EnsureCooperative";
+
+/// DataFusion's logical rules that are wrong for some plans, and what is done in place of each.
+const GUARDS: [(&str, Guard); 6] = [
+    (null_keys::EXTRACTED, null_keys::extracted),
+    (null_keys::ORDERED, null_keys::ordered),
+    (held_conditions::PUSHED_DOWN, held_conditions::held),
+    (distinct_sums::BY_GROUPS, distinct_sums::of_one_type),
+    (unnested::KEYS_ELIMINATED, unnested::of_whole_rows),
+    (unnested::JOINS_ELIMINATED, unnested::of_whole_rows),
+];
+
+/// Those among its physical rules.
+const PHYSICAL_GUARDS: [(&str, PhysicalGuard); 5] = [
+    (known_aggregates::KNOWN, known_aggregates::of_columns),
+    (window_limits::LIMITS, window_limits::of_earlier_rows),
+    (nested_limits::SORTS, nested_limits::with_limits),
+    (offsets::SORTS, offsets::with_offsets),
+    (
+        filter_columns::PROJECTIONS,
+        filter_columns::of_whole_filters,
+    ),
+];
 
 /// Adds the rules of this module to a session.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules = before_coercion();
     rules.extend(Analyzer::new().rules);
+    let coerced = rules.iter().position(|rule| rule.name() == COERCION);
+    rules.insert(
+        coerced.unwrap_or(rules.len()),
+        Arc::new(computed_sets::ComputedSets),
+    );
     rules.push(Arc::new(rounded::LastingType));
     rules.push(Arc::new(double_texts::DoubleTexts));
     rules.push(Arc::new(Microseconds));
@@ -104,44 +142,15 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let shared = rules
         .iter()
         .position(|rule| rule.name() == shifted_sums::BEFORE);
-    rules.insert(
-        shared.unwrap_or(rules.len()),
-        Arc::new(shifted_sums::ShiftedSums),
-    );
-    rules.push(Arc::new(repeated_keys::RepeatedKeys));
-    rules.push(Arc::new(casts::LossyCasts));
-    wrap(&mut builder, null_keys::EXTRACTED, |rule| {
-        Arc::new(null_keys::Extracted(rule))
-    });
-    wrap(&mut builder, null_keys::ORDERED, |rule| {
-        Arc::new(null_keys::Ordered(rule))
-    });
-    wrap(&mut builder, held_conditions::PUSHED_DOWN, |rule| {
-        Arc::new(held_conditions::Held(rule))
-    });
-    wrap(&mut builder, distinct_sums::BY_GROUPS, |rule| {
-        Arc::new(distinct_sums::OfOneType(rule))
-    });
-    for rule in unnested::BY_KEYS {
-        wrap(&mut builder, rule, |rule| {
-            Arc::new(unnested::OfWholeRows(rule))
-        });
+    rules.insert(shared.unwrap_or(rules.len()), Arc::new(shifted_sums::RULE));
+    rules.push(Arc::new(repeated_keys::RULE));
+    rules.push(Arc::new(casts::RULE));
+    for (name, guarding) in GUARDS {
+        guard(&mut builder, name, guarding);
     }
-    wrap_physical(&mut builder, known_aggregates::KNOWN, |rule| {
-        Arc::new(known_aggregates::ColumnsOnly(rule))
-    });
-    wrap_physical(&mut builder, window_limits::LIMITS, |rule| {
-        Arc::new(window_limits::OfEarlierRows(rule))
-    });
-    wrap_physical(&mut builder, nested_limits::SORTS, |rule| {
-        Arc::new(nested_limits::KeptLimits(rule))
-    });
-    wrap_physical(&mut builder, offsets::SORTS, |rule| {
-        Arc::new(offsets::KeptOffsets(rule))
-    });
-    wrap_physical(&mut builder, filter_columns::PROJECTIONS, |rule| {
-        Arc::new(filter_columns::OfWholeFilters(rule))
-    });
+    for (name, guarding) in PHYSICAL_GUARDS {
+        guard_physical(&mut builder, name, guarding);
+    }
     sorted_inputs::add_to(&mut builder);
     window_orders::add_to(&mut builder);
     equal_parts::add_to(&mut builder);
@@ -176,6 +185,7 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(outer_values::OuterValues),
         Arc::new(set_operations::CountedCopies),
         Arc::new(assignment::Assignment),
+        Arc::new(row_subqueries::RowSubqueries),
         Arc::new(numbers::ExactNumbers),
         Arc::new(Seconds),
     ]
@@ -186,4 +196,41 @@ pub(crate) fn settle(plan: LogicalPlan, config: &ConfigOptions) -> Result<Logica
     before_coercion()
         .iter()
         .try_fold(plan, |plan, rule| rule.analyze(plan, config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rule that has another name in a new version of DataFusion would lose its guard.
+    #[test]
+    fn named_rules_exist() {
+        let logical = Optimizer::new();
+        let logical = |name: &str| logical.rules.iter().any(|rule| rule.name() == name);
+        let guarded = GUARDS.map(|(name, _)| name);
+        for name in guarded
+            .into_iter()
+            .chain([SET_COMPARISONS, SIMPLIFIED, shifted_sums::BEFORE])
+        {
+            assert!(logical(name), "DataFusion has no logical rule {name}");
+        }
+        let analyzer = Analyzer::new();
+        assert!(analyzer.rules.iter().any(|rule| rule.name() == COERCION));
+        let physical = PhysicalOptimizer::new();
+        let physical = |name: &str| {
+            physical
+                .rules
+                .iter()
+                .any(|rule| rule.name().starts_with(name))
+        };
+        let guarded = PHYSICAL_GUARDS.map(|(name, _)| name);
+        for name in guarded.into_iter().chain([
+            sorted_inputs::CHECK,
+            JOINS_SELECTED,
+            FILTERS_PUSHED,
+            OPERATORS_PLACED,
+        ]) {
+            assert!(physical(name), "DataFusion has no physical rule {name}");
+        }
+    }
 }

@@ -14,32 +14,17 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use super::plan::PhysicalRule;
-
 /// DataFusion's rule.
 pub(super) const SORTS: &str = "EnsureRequirements";
 
 /// The rule, after limits have been set.
-#[derive(Debug)]
-pub(super) struct KeptLimits(pub(super) PhysicalRule);
-
-impl PhysicalOptimizerRule for KeptLimits {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = plan.transform_up(with_limit).data()?;
-        self.0.optimize(plan, config)
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
+pub(super) fn with_limits(
+    rule: &dyn PhysicalOptimizerRule,
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = plan.transform_up(with_limit).data()?;
+    rule.optimize(plan, config)
 }
 
 fn with_limit(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {

@@ -10,10 +10,7 @@ use datafusion::common::NullEquality;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Join, JoinType, LogicalPlan, Projection};
-use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
-
-use super::plan::LogicalRule;
 
 /// DataFusion's rule that makes keys of a join's condition.
 pub(super) const EXTRACTED: &str = "extract_equijoin_predicate";
@@ -21,61 +18,35 @@ pub(super) const EXTRACTED: &str = "extract_equijoin_predicate";
 pub(super) const ORDERED: &str = "eliminate_cross_join";
 
 /// The first rule, except for joins with keys that match NULL.
-#[derive(Debug)]
-pub(super) struct Extracted(pub(super) LogicalRule);
-
-impl OptimizerRule for Extracted {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        match &plan {
-            LogicalPlan::Join(join) if matches_nulls(join) => Ok(Transformed::no(plan)),
-            _ => self.0.rewrite(plan, config),
-        }
+pub(super) fn extracted(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    match &plan {
+        LogicalPlan::Join(join) if matches_nulls(join) => Ok(Transformed::no(plan)),
+        _ => rule.rewrite(plan, config),
     }
 }
 
 /// The second rule. It sees no inner join directly above or below one with keys that match NULL: a projection of all columns is
 /// between them, which a later rule removes.
-#[derive(Debug)]
-pub(super) struct Ordered(pub(super) LogicalRule);
-
-impl OptimizerRule for Ordered {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let apart = plan.transform_up_with_subqueries(|plan| {
-            Ok(match plan {
-                LogicalPlan::Join(join)
-                    if join.join_type == JoinType::Inner && matches_nulls(&join) =>
-                {
-                    Transformed::yes(set_apart(join))
-                }
-                other => Transformed::no(other),
-            })
-        })?;
-        self.0.rewrite(apart.data, config)
-    }
+pub(super) fn ordered(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    let apart = plan.transform_up_with_subqueries(|plan| {
+        Ok(match plan {
+            LogicalPlan::Join(join)
+                if join.join_type == JoinType::Inner && matches_nulls(&join) =>
+            {
+                Transformed::yes(set_apart(join))
+            }
+            other => Transformed::no(other),
+        })
+    })?;
+    rule.rewrite(apart.data, config)
 }
 
 fn matches_nulls(join: &Join) -> bool {

@@ -14,36 +14,22 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 
-use super::plan::PhysicalRule;
 use crate::pass::{Pass, below_kept_order};
 
 /// DataFusion's rule.
 pub(super) const SORTS: &str = "EnsureRequirements";
 
 /// The rule, which asks no order of limits with OFFSET.
-#[derive(Debug)]
-pub(super) struct KeptOffsets(pub(super) PhysicalRule);
-
-impl PhysicalOptimizerRule for KeptOffsets {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let held = plan.transform_up(hold)?;
-        let plan = self.0.optimize(held.data, config)?;
-        match held.transformed {
-            true => plan.transform_up(release).data(),
-            false => Ok(plan),
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
+pub(super) fn with_offsets(
+    rule: &dyn PhysicalOptimizerRule,
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let held = plan.transform_up(hold)?;
+    let plan = rule.optimize(held.data, config)?;
+    match held.transformed {
+        true => plan.transform_up(release).data(),
+        false => Ok(plan),
     }
 }
 

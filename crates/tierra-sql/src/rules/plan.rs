@@ -10,37 +10,86 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan};
-use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
-pub(super) type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
-pub(crate) type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
+type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// Replaces DataFusion's logical rule of that name by `wrapped`.
-pub(super) fn wrap(
-    builder: &mut SessionStateBuilder,
-    name: &str,
-    wrapped: impl Fn(LogicalRule) -> LogicalRule,
-) {
+/// What is done in place of a logical rule, which it is given.
+pub(super) type Guard =
+    fn(&dyn OptimizerRule, LogicalPlan, &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>>;
+
+/// What is done in place of a physical rule, which it is given.
+pub(crate) type PhysicalGuard =
+    fn(&dyn PhysicalOptimizerRule, Operator, &ConfigOptions) -> Result<Operator>;
+
+/// Puts `guard` in place of DataFusion's logical rule of that name.
+pub(super) fn guard(builder: &mut SessionStateBuilder, name: &str, guard: Guard) {
     let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
-    let rules = rules.iter_mut().filter(|rule| rule.name() == name);
-    rules.for_each(|rule| *rule = wrapped(Arc::clone(rule)));
+    for rule in rules.iter_mut().filter(|rule| rule.name() == name) {
+        let guarded = Arc::clone(rule);
+        *rule = Arc::new(Guarded { guarded, guard });
+    }
 }
 
-/// Replaces DataFusion's physical rules whose names begin so by `wrapped`.
-pub(crate) fn wrap_physical(
-    builder: &mut SessionStateBuilder,
-    name: &str,
-    wrapped: impl Fn(PhysicalRule) -> PhysicalRule,
-) {
+/// Puts `guard` in place of DataFusion's physical rules whose names begin so.
+pub(crate) fn guard_physical(builder: &mut SessionStateBuilder, name: &str, guard: PhysicalGuard) {
     let optimizer = builder.physical_optimizers();
     let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
-    let rules = rules
+    for rule in rules
         .iter_mut()
-        .filter(|rule| rule.name().starts_with(name));
-    rules.for_each(|rule| *rule = wrapped(Arc::clone(rule)));
+        .filter(|rule| rule.name().starts_with(name))
+    {
+        let guarded = Arc::clone(rule);
+        *rule = Arc::new(PhysicalGuarded { guarded, guard });
+    }
+}
+
+#[derive(Debug)]
+struct Guarded {
+    guarded: LogicalRule,
+    guard: Guard,
+}
+
+impl OptimizerRule for Guarded {
+    fn name(&self) -> &str {
+        self.guarded.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.guarded.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        (self.guard)(self.guarded.as_ref(), plan, config)
+    }
+}
+
+#[derive(Debug)]
+struct PhysicalGuarded {
+    guarded: PhysicalRule,
+    guard: PhysicalGuard,
+}
+
+impl PhysicalOptimizerRule for PhysicalGuarded {
+    fn optimize(&self, plan: Operator, config: &ConfigOptions) -> Result<Operator> {
+        (self.guard)(self.guarded.as_ref(), plan, config)
+    }
+
+    fn name(&self) -> &str {
+        self.guarded.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.guarded.schema_check()
+    }
 }
 
 /// The schema for names in a plan's expressions: columns of its inputs, or of the table if filters were pushed to a scan.
@@ -119,6 +168,32 @@ pub(crate) fn under_its_name(
 
 /// An operator of a plan.
 type Operator = Arc<dyn ExecutionPlan>;
+
+/// A logical rule that changes the nodes of a plan one by one.
+#[derive(Debug)]
+pub(super) struct EachNode {
+    pub(super) name: &'static str,
+    pub(super) order: ApplyOrder,
+    pub(super) rewrite: fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
+}
+
+impl OptimizerRule for EachNode {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(self.order)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        (self.rewrite)(plan)
+    }
+}
 
 /// A physical rule that changes operators one by one, bottom-up.
 #[derive(Debug)]

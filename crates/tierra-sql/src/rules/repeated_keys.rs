@@ -12,51 +12,39 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, SortExpr};
 use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use super::plan::{map_under_names, uses};
+use super::plan::{EachNode, map_under_names, uses};
 
 /// The rule.
-#[derive(Debug)]
-pub(super) struct RepeatedKeys;
+pub(super) const RULE: EachNode = EachNode {
+    name: "repeated_keys",
+    order: ApplyOrder::BottomUp,
+    rewrite,
+};
 
-impl OptimizerRule for RepeatedKeys {
-    fn name(&self) -> &str {
-        "repeated_keys"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Aggregate(aggregate) = &plan else {
-            return Ok(Transformed::no(plan));
-        };
-        let columns = Arc::clone(aggregate.input.schema());
-        let repeats = |expr: &Expr| match expr {
-            Expr::AggregateFunction(AggregateFunction { params, .. }) => {
-                once(&params.order_by, &columns).len() < params.order_by.len()
-            }
-            _ => false,
-        };
-        if !uses(&plan, repeats)? {
-            return Ok(Transformed::no(plan));
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Aggregate(aggregate) = &plan else {
+        return Ok(Transformed::no(plan));
+    };
+    let columns = Arc::clone(aggregate.input.schema());
+    let repeats = |expr: &Expr| match expr {
+        Expr::AggregateFunction(AggregateFunction { params, .. }) => {
+            once(&params.order_by, &columns).len() < params.order_by.len()
         }
-        map_under_names(plan, |expr| {
-            expr.transform_up(|expr| match expr {
-                Expr::AggregateFunction(mut function) => {
-                    function.params.order_by = once(&function.params.order_by, &columns);
-                    Ok(Transformed::yes(Expr::AggregateFunction(function)))
-                }
-                other => Ok(Transformed::no(other)),
-            })
-        })
+        _ => false,
+    };
+    if !uses(&plan, repeats)? {
+        return Ok(Transformed::no(plan));
     }
+    map_under_names(plan, |expr| {
+        expr.transform_up(|expr| match expr {
+            Expr::AggregateFunction(mut function) => {
+                function.params.order_by = once(&function.params.order_by, &columns);
+                Ok(Transformed::yes(Expr::AggregateFunction(function)))
+            }
+            other => Ok(Transformed::no(other)),
+        })
+    })
 }
 
 /// The first of all keys by the same expression.

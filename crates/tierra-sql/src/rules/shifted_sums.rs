@@ -28,9 +28,9 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use super::arithmetic::Shift;
+use super::plan::EachNode;
 use crate::exact_sum::{EXACT, ExactSum};
 use crate::sum::{self, CheckedSum};
 
@@ -38,34 +38,23 @@ use crate::sum::{self, CheckedSum};
 pub(super) const BEFORE: &str = "common_sub_expression_eliminate";
 
 /// The rule.
-#[derive(Debug)]
-pub(super) struct ShiftedSums;
+pub(super) const RULE: EachNode = EachNode {
+    name: "shifted_sums",
+    order: ApplyOrder::TopDown,
+    rewrite,
+};
 
-impl OptimizerRule for ShiftedSums {
-    fn name(&self) -> &str {
-        "shifted_sums"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Aggregate(aggregate) = &plan else {
-            return Ok(Transformed::no(plan));
-        };
-        match rewritten(aggregate)? {
-            Some(rewritten) => Ok(Transformed::yes(rewritten)),
-            None => Ok(Transformed::no(plan)),
-        }
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Aggregate(aggregate) = &plan else {
+        return Ok(Transformed::no(plan));
+    };
+    match of_shared_sums(aggregate)? {
+        Some(rewritten) => Ok(Transformed::yes(rewritten)),
+        None => Ok(Transformed::no(plan)),
     }
 }
 
-fn rewritten(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+fn of_shared_sums(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     // DataFusion computes DISTINCT aggregates by groups only beside functions that it knows.
     if aggregate.aggr_expr.iter().any(is_distinct) {
         return Ok(None);

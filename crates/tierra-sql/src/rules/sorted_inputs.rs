@@ -30,7 +30,7 @@ const RULE: EachOperator = EachOperator {
 };
 
 /// DataFusion's rule that refuses such plans.
-const CHECK: &str = "SanityCheckPlan";
+pub(super) const CHECK: &str = "SanityCheckPlan";
 
 pub(super) fn add_to(builder: &mut SessionStateBuilder) {
     let optimizer = builder.physical_optimizers();

@@ -7,36 +7,22 @@
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use super::plan::LogicalRule;
-
-/// DataFusion's rules that leave out keys of ORDER BY, and joins.
-pub(super) const BY_KEYS: [&str; 2] = ["eliminate_duplicated_expr", "eliminate_join"];
+/// DataFusion's rule that leaves out keys of ORDER BY.
+pub(super) const KEYS_ELIMINATED: &str = "eliminate_duplicated_expr";
+/// DataFusion's rule that leaves out joins.
+pub(super) const JOINS_ELIMINATED: &str = "eliminate_join";
 
 /// One of these rules, for plans without UNNEST.
-#[derive(Debug)]
-pub(super) struct OfWholeRows(pub(super) LogicalRule);
-
-impl OptimizerRule for OfWholeRows {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        match unnests(&plan)? {
-            true => Ok(Transformed::no(plan)),
-            false => self.0.rewrite(plan, config),
-        }
+pub(super) fn of_whole_rows(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    match unnests(&plan)? {
+        true => Ok(Transformed::no(plan)),
+        false => rule.rewrite(plan, config),
     }
 }
 

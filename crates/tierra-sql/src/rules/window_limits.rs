@@ -14,33 +14,18 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowUDFExpr};
 
-use super::plan::PhysicalRule;
-
 /// DataFusion's rule.
 pub(super) const LIMITS: &str = "LimitPushPastWindows";
 
 /// The rule, for plans whose functions look at no later row.
-#[derive(Debug)]
-pub(super) struct OfEarlierRows(pub(super) PhysicalRule);
-
-impl PhysicalOptimizerRule for OfEarlierRows {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match plan.exists(|plan| Ok(looks_ahead(plan)))? {
-            true => Ok(plan),
-            false => self.0.optimize(plan, config),
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
+pub(super) fn of_earlier_rows(
+    rule: &dyn PhysicalOptimizerRule,
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    match plan.exists(|plan| Ok(looks_ahead(plan)))? {
+        true => Ok(plan),
+        false => rule.optimize(plan, config),
     }
 }
 

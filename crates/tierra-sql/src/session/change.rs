@@ -16,7 +16,9 @@ use tierra_engine::{Change as TableChange, CommitError, Committed, RowIds, Snaps
 
 use super::control::PROMPT_ROWS_MOST;
 use super::declared::cast_to_declared;
-use super::prepare::{Prepared, PreparedChange, PreparedPlan, written_parameters};
+use super::prepare::{
+    Prepared, PreparedChange, PreparedPlan, WrittenParameters, written_parameters,
+};
 use super::run::{done, physical, planned};
 use super::{Session, unsupported};
 use crate::activity::Commit;
@@ -34,6 +36,19 @@ use crate::prepared::{Write, WritePlan};
 use crate::sink::committing;
 use crate::statement::{Compact, Parsed};
 use crate::view::View;
+
+/// The plan of a PREPARE with these parameters.
+async fn prepared_plan(
+    state: SessionState,
+    statement: Statement,
+    written: WrittenParameters,
+) -> Result<PreparedPlan, SqlError> {
+    let (state, plan) = planned(state, statement).await?;
+    let LogicalPlan::Statement(LogicalStatement::Prepare(prepare)) = plan else {
+        return Err(DefinitionError::Unsupported("PREPARE of the statement".to_string()).into());
+    };
+    PreparedPlan::of(prepare, written, state.config_options())
+}
 
 /// How often a statement is run before a conflict is an error.
 const TRIES_MOST: usize = 100;
@@ -150,6 +165,25 @@ impl Session {
         let (functions, change) = change
             .map(|change| (change.functions, change.change))
             .unzip();
+        let upsert = change
+            .as_ref()
+            .and_then(|change: &Change| change.upsert.as_deref());
+        let upsert = match (upsert, &prepare) {
+            (
+                Some(upsert),
+                ast::Statement::Prepare {
+                    name, data_types, ..
+                },
+            ) if has_parameter(&upsert.query) => {
+                let prepare = ast::Statement::Prepare {
+                    name: name.clone(),
+                    data_types: data_types.clone(),
+                    statement: Box::new(upsert.query.clone()),
+                };
+                Some((prepare, upsert.functions.clone()))
+            }
+            _ => None,
+        };
         let query = change
             .as_ref()
             .and_then(|change: &Change| change.returning.as_deref());
@@ -164,16 +198,32 @@ impl Session {
             state.register_udf(function)?;
         }
         let statement = Statement::Statement(Box::new(prepare));
-        let written = written_parameters(&statement);
-        let (state, plan) = planned(state, statement).await?;
-        let LogicalPlan::Statement(LogicalStatement::Prepare(prepare)) = plan else {
-            return Err(
-                DefinitionError::Unsupported("PREPARE of the statement".to_string()).into(),
-            );
+        let mut written = written_parameters(&statement);
+        let upsert = upsert.map(|(prepare, functions)| {
+            let statement = Statement::Statement(Box::new(prepare));
+            written = written.and(written_parameters(&statement));
+            (statement, functions)
+        });
+        let mut plan = prepared_plan(state, statement, written).await?;
+        let upsert = match upsert {
+            Some((statement, functions)) => {
+                let mut state = self.state_with(&compact.sets)?;
+                for function in functions {
+                    state.register_udf(function)?;
+                }
+                let query = prepared_plan(state, statement, written).await?;
+                let (insert, query) = plan.of_one_statement(query);
+                plan = insert;
+                Some(query)
+            }
+            None => None,
         };
-        let plan = PreparedPlan::of(prepare, written, state.config_options())?;
         let mut prepared = match change {
-            Some(change) => Prepared::Change(Arc::new(PreparedChange { plan, change })),
+            Some(change) => Prepared::Change(Arc::new(PreparedChange {
+                plan,
+                upsert,
+                change,
+            })),
             None => Prepared::Plan(Arc::new(plan)),
         };
         if let Some(write) = write {
@@ -402,8 +452,13 @@ impl Session {
         for function in &upsert.functions {
             state.register_udf(Arc::clone(function))?;
         }
-        let query = Statement::Statement(Box::new(upsert.query.clone()));
-        let (state, plan) = planned(state, query).await?;
+        let (state, plan) = match &upsert.plan {
+            Some(plan) => (state, plan.clone()),
+            None => {
+                let query = Statement::Statement(Box::new(upsert.query.clone()));
+                planned(state, query).await?
+            }
+        };
         let collecting = Collecting::new(change, Some(upsert), &self.pool());
         self.collected(state, plan, collecting).await
     }

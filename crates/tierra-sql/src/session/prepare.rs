@@ -62,6 +62,8 @@ pub(super) enum Prepared {
 pub(super) struct PreparedChange {
     /// The query for the rows.
     pub(super) plan: PreparedPlan,
+    /// The query of ON CONFLICT, if it has parameters.
+    pub(super) upsert: Option<PreparedPlan>,
     pub(super) change: Change,
 }
 
@@ -83,6 +85,7 @@ impl Prepared {
             }
             Prepared::Change(change) => Prepared::Change(Arc::new(PreparedChange {
                 plan: change.plan.with_types(types),
+                upsert: change.upsert.as_ref().map(|plan| plan.with_types(types)),
                 change: change.change.clone(),
             })),
             Prepared::Plan(plan) => Prepared::Plan(Arc::new(plan.with_types(types))),
@@ -179,7 +182,7 @@ impl PreparedPlan {
         written: WrittenParameters,
         config: &ConfigOptions,
     ) -> Result<Self, SqlError> {
-        let plan = Arc::unwrap_or_clone(prepare.input);
+        let plan = uses::typed_by_casts(Arc::unwrap_or_clone(prepare.input))?;
         // The rules know, for example, the type of a column that a parameter is assigned to.
         let mut settled = rules::settle(plan.clone(), config)?.get_parameter_fields()?;
         let mut known = plan.get_parameter_fields()?;
@@ -205,6 +208,16 @@ impl PreparedPlan {
             parameters,
             declared: Vec::new(),
         })
+    }
+
+    /// Both plans with the types that either knows. They belong to one statement.
+    pub(super) fn of_one_statement(mut self, mut other: Self) -> (Self, Self) {
+        for (first, second) in self.parameters.iter_mut().zip(&mut other.parameters) {
+            let known = first.take().or(second.take());
+            second.clone_from(&known);
+            *first = known;
+        }
+        (self, other)
     }
 
     /// The types of the parameters, in order; `None` if unknown.
@@ -375,6 +388,16 @@ pub(super) struct WrittenParameters {
     count: usize,
     /// Whether PREPARE says their types.
     are_typed: bool,
+}
+
+impl WrittenParameters {
+    /// Those of a statement of two parts.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            count: self.count.max(other.count),
+            are_typed: self.are_typed || other.are_typed,
+        }
+    }
 }
 
 /// The parameters of `statement`, if it is a PREPARE.

@@ -355,10 +355,21 @@ impl Session {
             Some(Prepared::Change(prepared)) => Some(prepared),
             _ => None,
         };
+        let again = change.is_some().then(|| execute.clone());
         let plan = self.bound(execute, given, lists).await?;
         let state = self.state();
-        if let Some(prepared) = change {
-            return self.change(state, plan, &prepared.change).await;
+        if let (Some(prepared), Some(execute)) = (change, again) {
+            let mut change = prepared.change.clone();
+            if let (Some(upsert), true) = (&mut change.upsert, prepared.upsert.is_some()) {
+                let (state, lists) = (state.clone(), lists.to_vec());
+                let bound = apart(async move {
+                    let plan = prepared.upsert.as_ref();
+                    plan.map(|plan| plan.bind(execute, given, &lists, &state))
+                        .transpose()
+                });
+                upsert.plan = bound.await??;
+            }
+            return self.change(state, plan, &change).await;
         }
         match plan {
             LogicalPlan::Dml(_) => self.insert(state, plan).await,

@@ -11,14 +11,18 @@
 //! As in PostgreSQL, the arguments that EXECUTE writes are assigned to the type that the statement gives a parameter, which for a
 //! DECIMAL says nothing about digits. What a program binds has a type of its own.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{InList, InSubquery, Placeholder, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlan, Operator};
+use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, LogicalPlan, Operator};
 
+use crate::rules::map_under_names;
 use crate::{list, rules};
 
 /// The uses of a parameter that are told apart.
@@ -45,6 +49,66 @@ pub(super) enum Given {
     Written,
     /// A program, as a value that has a type.
     Bound,
+}
+
+/// `plan` with the types that its casts give to parameters: `CAST($1 AS INTEGER)` takes an INTEGER, as in PostgreSQL. A parameter
+/// that has a type elsewhere, or several, has none by a cast.
+pub(super) fn typed_by_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut types: HashMap<String, Option<FieldRef>> = HashMap::new();
+    plan.apply_with_subqueries(|plan| {
+        plan.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                let (id, field) = match expr {
+                    Expr::Placeholder(Placeholder { id, field: Some(_) }) => (id, None),
+                    Expr::Cast(Cast { expr, field }) => match expr.as_ref() {
+                        Expr::Placeholder(Placeholder { id, field: None }) => {
+                            (id, parameter_field(field))
+                        }
+                        _ => return Ok(TreeNodeRecursion::Continue),
+                    },
+                    _ => return Ok(TreeNodeRecursion::Continue),
+                };
+                let known = types.entry(id.clone()).or_insert_with(|| field.clone());
+                if *known != field {
+                    *known = None;
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    if types.values().all(Option::is_none) {
+        return Ok(plan);
+    }
+    let typed = plan.transform_up_with_subqueries(|plan| {
+        map_under_names(plan, |expr| {
+            expr.transform_up(|expr| match expr {
+                Expr::Placeholder(Placeholder { id, field: None }) => {
+                    let field = types.get(&id).cloned().flatten();
+                    let is_typed = field.is_some();
+                    let typed = Expr::Placeholder(Placeholder { id, field });
+                    Ok(match is_typed {
+                        true => Transformed::yes(typed),
+                        false => Transformed::no(typed),
+                    })
+                }
+                expr => Ok(Transformed::no(expr)),
+            })
+        })
+    })?;
+    Ok(typed.data)
+}
+
+/// The field of a parameter that is cast to the type of `field`; `None` if the cast takes values of other types.
+fn parameter_field(field: &FieldRef) -> Option<FieldRef> {
+    use DataType::{Boolean, Date32, Decimal128, Float64, Int32, Int64, Timestamp, Utf8, Utf8View};
+    let ty = match field.data_type() {
+        Timestamp(_, None) => Timestamp(TimeUnit::Microsecond, None),
+        ty @ (Boolean | Int32 | Int64 | Float64 | Decimal128(_, _) | Date32 | Utf8 | Utf8View) => {
+            ty.clone()
+        }
+        _ => return None,
+    };
+    Some(Arc::new(Field::new("", ty, true)))
 }
 
 /// `plan` with a parameter for each use. It has `count` parameters, whose types are known where the statement gives them.

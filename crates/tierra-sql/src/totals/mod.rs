@@ -20,8 +20,7 @@ use std::sync::Arc;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
-/// DataFusion's rule that lets aggregations filter their scans, in its last run: it comes after all that moves operators.
-const FILTERS_PUSHED: &str = "FilterPushdown";
+use crate::rules::FILTERS_PUSHED;
 
 /// Adds the rule to a session.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
