@@ -1,10 +1,16 @@
 //! From syntax to plans: what each name means, and of which type each value is.
 
+mod access;
 mod call;
 mod coerce;
+mod column_name;
 mod expression;
 mod from;
+mod many;
+mod operator;
 mod query;
+mod select;
+mod with;
 
 pub(crate) use self::expression::is_function;
 
