@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{BinaryOperator, CastKind, Expr as Syntax, UnaryOperator, Value as Literal};
 
-use super::coerce::cast;
+use super::coerce::{cast, unpadded};
 use super::many::many;
 use super::operator::operator_name;
 use super::{Binder, DEPTH_MOST, Typed, folded, path};
@@ -224,8 +224,9 @@ impl Binder {
                     if left.ty == Type::UNKNOWN {
                         left = one;
                     }
-                    rights.push(right.expr);
+                    rights.push(unpadded(right)?.expr);
                 }
+                let left = unpadded(left)?;
                 negated_if(*negated, many(Test::Equal, false, left, Many::List(rights)))
             }
             Syntax::InSubquery {

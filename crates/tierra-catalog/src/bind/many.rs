@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{BinaryOperator, Expr as Syntax, Query};
 
+use super::coerce::unpadded;
 use super::expression::{bare, record};
 use super::operator::{operator_name, test_named};
 use super::{Binder, Typed};
@@ -87,7 +88,13 @@ impl Binder {
                 self.pattern(test, left.clone(), column, "~~")?;
                 self.coerced(left, Type::TEXT)
             }
-            _ => Ok(self.comparable(left, column, "=")?.0),
+            _ => {
+                let left = unpadded(self.comparable(left, column, "=")?.0)?;
+                if plan.columns[place].ty == Type::BPCHAR {
+                    self.coerce_column(plan, place, Type::TEXT)?;
+                }
+                Ok(left)
+            }
         }
     }
 
@@ -118,8 +125,9 @@ impl Binder {
                 self.pattern(test, left.clone(), item, name)?;
                 self.coerced(left, Type::TEXT)?
             }
-            _ => self.comparable(left, item, name)?.0,
+            _ => unpadded(self.comparable(left, item, name)?.0)?,
         };
+        let array = unpadded(array)?;
         Ok(many(test, all, left, Many::Array(Box::new(array.expr))))
     }
 }

@@ -303,7 +303,7 @@ fn lift(expr: &mut Expr, up: usize, columns: &mut Vec<(usize, usize)>) {
 }
 
 /// A name as SQL folds it.
-fn folded(ident: &Ident) -> String {
+pub(crate) fn folded(ident: &Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
         None => ident.value.to_lowercase(),

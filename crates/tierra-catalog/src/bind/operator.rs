@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{BinaryOperator, Expr as Syntax, Value as Literal, ValueWithSpan};
 
-use super::coerce::{cast, no_operator, unified};
+use super::coerce::{cast, no_operator, unified, unpadded};
 use super::{Binder, Typed};
 use crate::error::{Error, Result};
 use crate::expression::{Expr, Test};
@@ -27,6 +27,7 @@ impl Binder {
     pub(super) fn same(&mut self, left: &Syntax, right: &Syntax) -> Result<Expr> {
         let (left, right) = (self.expr(left)?, self.expr(right)?);
         let (left, right) = self.comparable(left, right, "IS DISTINCT FROM")?;
+        let (left, right) = (unpadded(left)?, unpadded(right)?);
         Ok(Expr::IsSame(Box::new(left.expr), Box::new(right.expr)))
     }
 
@@ -77,10 +78,12 @@ impl Binder {
         if !text.ty.is_text() || !pattern.ty.is_text() {
             return Err(no_operator(text.ty, name, pattern.ty));
         }
-        let (text, pattern) = (
-            self.coerced(text, Type::TEXT)?,
-            self.coerced(pattern, Type::TEXT)?,
-        );
+        // Here the blanks of `character(n)` count.
+        let text = match text.ty {
+            Type::BPCHAR => text,
+            _ => self.coerced(text, Type::TEXT)?,
+        };
+        let pattern = self.coerced(pattern, Type::TEXT)?;
         Ok(Typed::bool(Expr::Test(
             test,
             Box::new(text.expr),
