@@ -64,6 +64,10 @@ impl Cast {
         }
         if to.is_text() {
             let text = match (value, from) {
+                // The blanks at its end are no part of what it says.
+                (Value::Text(text), Type::BPCHAR) if to != Type::BPCHAR => {
+                    text.trim_end_matches(' ').into()
+                }
                 (Value::Text(text), _) => Arc::clone(text),
                 (Value::Bool(truth), _) => truth.to_string().into(),
                 _ => output(value, from, objects).into(),
@@ -77,9 +81,20 @@ impl Cast {
             (Value::Bool(truth), Type::INT4) => Ok(Value::Int((*truth).into())),
             (Value::Int(int), Type::BOOL) => Ok(Value::Bool(*int != 0)),
             (Value::Int(_) | Value::Float(_), _) if to.is_whole() => in_range(value, from, to),
-            (Value::Int(int), Type::FLOAT4 | Type::FLOAT8) => Ok(Value::Float(*int as f64)),
+            (Value::Int(int), Type::FLOAT8) => Ok(Value::Float(*int as f64)),
+            (Value::Int(int), Type::FLOAT4) => Ok(Value::Float((*int as f32).into())),
+            (Value::Float(float), Type::FLOAT4) => single(*float),
             _ => Ok(value.clone()),
         }
+    }
+}
+
+/// A number as a float of four bytes has it.
+fn single(float: f64) -> Result<Value> {
+    let single = float as f32;
+    match single.is_infinite() && float.is_finite() {
+        true => Err(Error::new("22003", "value out of range: overflow")),
+        false => Ok(Value::Float(single.into())),
     }
 }
 
@@ -203,7 +218,11 @@ pub(crate) fn input(text: &str, ty: Type, objects: &Objects<'_>) -> Result<Value
         if let (Type::NUMERIC, Ok(int)) = (ty, bare.parse()) {
             return Ok(Value::Int(int));
         }
-        return bare.parse().map(Value::Float).map_err(|_| invalid());
+        let float = bare.parse().map_err(|_| invalid())?;
+        return match ty {
+            Type::FLOAT4 => single(float),
+            _ => Ok(Value::Float(float)),
+        };
     }
     Err(Error::unsupported(format_args!(
         "a value of type {}",
@@ -314,8 +333,11 @@ fn float_text(float: f64, ty: Type) -> String {
     if float.is_infinite() {
         return if float > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
     }
-    let size = float.abs();
-    if ty != Type::NUMERIC && size != 0.0 && !(1e-4..1e15).contains(&size) {
+    let (size, most) = match ty {
+        Type::FLOAT4 => (f64::from(float as f32).abs(), 1e6),
+        _ => (float.abs(), 1e15),
+    };
+    if ty != Type::NUMERIC && size != 0.0 && !(1e-4_f32.into()..most).contains(&size) {
         let written = match ty {
             Type::FLOAT4 => format!("{:e}", float as f32),
             _ => format!("{float:e}"),

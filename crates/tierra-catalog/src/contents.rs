@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use crate::names::quoted;
 use crate::types::Type;
 
 /// What the catalog describes.
@@ -63,20 +64,29 @@ pub(crate) const INFORMATION_SCHEMA: u32 = 13207;
 /// The methods by which tables and their keys are reached.
 pub(crate) const TABLE_METHOD: u32 = 2;
 pub(crate) const INDEX_METHOD: u32 = 403;
-pub(crate) const METHOD_NAME: &str = "tierra";
+pub(crate) const TABLE_METHOD_NAME: &str = "tierra";
+pub(crate) const INDEX_METHOD_NAME: &str = "tierra_key";
 pub(crate) const SCHEMAS: [(u32, &str); 3] = [
     (PG_CATALOG, "pg_catalog"),
     (PUBLIC, "public"),
     (INFORMATION_SCHEMA, "information_schema"),
 ];
+/// The only tablespace.
+pub(crate) const TABLESPACE: (u32, &str) = (1663, "pg_default");
 /// Settings with fixed values, for which tools ask.
 pub(crate) const FACTS: [(&str, &str); 3] = [
-    ("default_table_access_method", METHOD_NAME),
+    ("default_table_access_method", TABLE_METHOD_NAME),
     ("jit", "off"),
     ("max_index_keys", "32"),
 ];
 /// The least number that PostgreSQL gives to a thing of a user.
 const OID_LEAST: u32 = 16_384;
+
+/// The name of the schema with this number.
+pub(crate) fn schema_name(oid: i64) -> Option<&'static str> {
+    let found = SCHEMAS.iter().find(|(known, _)| i64::from(*known) == oid);
+    found.map(|(_, name)| *name)
+}
 
 /// A table or view of the system catalog, as PostgreSQL declares it.
 #[derive(Debug)]
@@ -173,8 +183,23 @@ impl Relation {
     }
 
     pub(crate) fn schema_name(&self) -> &'static str {
-        let found = SCHEMAS.iter().find(|(oid, _)| *oid == self.schema);
-        found.map_or("", |(_, name)| name)
+        schema_name(self.schema.into()).unwrap_or_default()
+    }
+
+    /// The names of its columns, as a list of SQL.
+    pub(crate) fn column_names(&self) -> String {
+        let names = self.columns.iter().map(|column| quoted(&column.name));
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The statement that makes this index of a table, whose name follows that of its schema.
+    pub(crate) fn definition(&self, table: &Self, schema: &str) -> String {
+        format!(
+            "CREATE UNIQUE INDEX {} ON {schema}{} USING {INDEX_METHOD_NAME} ({})",
+            quoted(&self.name),
+            quoted(&table.name),
+            self.column_names()
+        )
     }
 }
 

@@ -65,7 +65,6 @@ pub(crate) enum Expr {
     IsSame(Box<Expr>, Box<Expr>),
     Case(Vec<(Expr, Expr)>, Box<Expr>),
     Coalesce(Vec<Expr>),
-    NullIf(Box<Expr>, Box<Expr>),
     Least(Ordering, Vec<Expr>),
     Array(Vec<Expr>),
     Row(Vec<Expr>),
@@ -349,13 +348,6 @@ impl Expr {
                     }
                 }
                 Value::Null
-            }
-            Self::NullIf(left, right) => {
-                let left = value(left)?;
-                match Test::Equal.value(&left, &value(right)?, run)?.is_true() {
-                    true => Value::Null,
-                    false => left,
-                }
             }
             Self::Least(wanted, parts) => {
                 let mut least = Value::Null;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::contents::{OWNER, Objects, SCHEMAS};
+use crate::contents::{OWNER, Objects, SCHEMAS, schema_name};
 use crate::error::{Error, Result};
 use crate::types::Type;
 
@@ -200,10 +200,7 @@ impl Objects<'_> {
             Type::REGPROC | Type::REGPROCEDURE => {
                 FUNCTION_NAMES.get(&oid).map(|name| (*name).to_owned())
             }
-            Type::REGNAMESPACE => {
-                let found = SCHEMAS.iter().find(|(schema, _)| i64::from(*schema) == oid);
-                found.map(|(_, name)| (*name).to_owned())
-            }
+            Type::REGNAMESPACE => schema_name(oid).map(str::to_owned),
             Type::REGROLE => (oid == OWNER.into()).then(|| quoted(&self.contents.user)),
             _ => None,
         };

@@ -69,10 +69,21 @@ pub(crate) fn regex(pattern: &str, ignores_case: bool) -> Result<Regex> {
                     translated.extend(letters.next_if_eq(&']'));
                 }
                 (true, '[') if next == Some(':') => {
+                    let mut class = String::from("[");
                     while let Some(letter) = letters.next_if(|letter| *letter != ']') {
-                        translated.push(letter);
+                        class.push(letter);
                     }
-                    translated.extend(letters.next());
+                    class.extend(letters.next());
+                    translated.pop();
+                    // Letters are those of Unicode, digits those of ASCII.
+                    translated.push_str(match class.as_str() {
+                        "[:alpha:]" => r"\p{Alphabetic}",
+                        "[:alnum:]" => r"\p{Alphabetic}0-9",
+                        "[:lower:]" => r"\p{Lowercase}",
+                        "[:upper:]" => r"\p{Uppercase}",
+                        "[:space:]" => r"\s",
+                        other => other,
+                    });
                 }
                 // They would be sets of sets.
                 (true, '[') => {
@@ -95,6 +106,9 @@ pub(crate) fn regex(pattern: &str, ignores_case: bool) -> Result<Regex> {
             // These are other things in PostgreSQL.
             Some('B') => return Err(Error::unsupported("\\B in a regular expression")),
             Some('Z') => translated.push_str(r"\z"),
+            Some('d') if is_in_brackets => translated.push_str("0-9"),
+            Some('d') => translated.push_str("[0-9]"),
+            Some('D') if !is_in_brackets => translated.push_str("[^0-9]"),
             Some(next) if next.is_ascii_alphanumeric() => translated.extend(['\\', next]),
             Some(next) => translated.push_str(&regex::escape(&next.to_string())),
             None => {
@@ -153,6 +167,8 @@ mod tests {
         assert!(!matches("^pg_(toast|temp)", "public") && matches("^.*$", "a\nb"));
         assert_eq!(regex("(", false).unwrap_err().code, "2201B");
         assert!(matches("^[]a[:digit:]]+$", "]a7") && matches("^[^]]$", "a"));
+        assert!(matches("^[[:alpha:]_][^[:upper:]]\\w$", "éöß") && !matches("[[:alpha:]]", "1-"));
+        assert!(!matches("[[:digit:]\\d]|\\d", "٣") && matches("^[[:alnum:][:space:]]+$", "ä 1"));
         for other in ["[a&&b]", "[[a]]", "a\\Bb"] {
             assert_eq!(regex(other, false).unwrap_err().code, "0A000", "{other}");
         }

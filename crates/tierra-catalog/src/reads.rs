@@ -24,7 +24,17 @@ struct Names {
     information: BTreeSet<String>,
     others: BTreeSet<String>,
     has_function: bool,
-    with: Vec<String>,
+    /// The names that WITH gives in the queries around.
+    with: Vec<With>,
+}
+
+/// The queries of a WITH.
+struct With {
+    /// Where each one is, and its name.
+    queries: Vec<(*const Query, String)>,
+    is_recursive: bool,
+    /// How many of the names are seen.
+    seen: usize,
 }
 
 /// Whether a word shows that a query may be one of the catalog.
@@ -58,13 +68,7 @@ pub(crate) enum Reads {
 pub(crate) fn reads(statement: &Statement) -> Result<Option<Reads>> {
     let mut names = Names::default();
     let _ = statement.visit(&mut names);
-    let with = std::mem::take(&mut names.with);
-    names.others.retain(|name| !with.contains(name));
     let is_mixed = !names.others.is_empty();
-    // A query of WITH hides a table of the catalog.
-    if is_mixed && names.catalog.iter().all(|name| with.contains(name)) {
-        names.catalog.clear();
-    }
     match (names.catalog.first(), names.information.first()) {
         // What no table of the catalog is called will be told.
         (Some(_), _) if names.others.iter().all(|name| name.starts_with("pg_")) => {
@@ -87,9 +91,21 @@ impl Visitor for Names {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        let with = query.with.iter().flat_map(|with| &with.cte_tables);
-        self.with
-            .extend(with.map(|cte| cte.alias.name.value.to_lowercase()));
+        self.begin(query, false);
+        let with = query.with.as_ref();
+        let queries = with.iter().flat_map(|with| &with.cte_tables);
+        let queries = queries.map(|cte| (&raw const *cte.query, bind::folded(&cte.alias.name)));
+        self.with.push(With {
+            queries: queries.collect(),
+            is_recursive: with.is_some_and(|with| with.recursive),
+            seen: 0,
+        });
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        self.with.pop();
+        self.begin(query, true);
         ControlFlow::Continue(())
     }
 
@@ -135,6 +151,21 @@ fn is_reference(ty: &DataType) -> bool {
 }
 
 impl Names {
+    /// A query of WITH sees the names of those before it, and its own if that is RECURSIVE; what follows sees its own, too.
+    fn begin(&mut self, query: &Query, is_over: bool) {
+        if let Some(with) = self.with.last_mut() {
+            let mut queries = with.queries.iter();
+            if let Some(place) = queries.position(|(at, _)| std::ptr::eq(*at, query)) {
+                with.seen = place + usize::from(is_over || with.is_recursive);
+            }
+        }
+    }
+
+    fn is_of_with(&self, name: &str) -> bool {
+        let mut seen = self.with.iter().flat_map(|with| &with.queries[..with.seen]);
+        seen.any(|(_, found)| found == name)
+    }
+
     fn table(&mut self, name: &ObjectName) {
         let Ok(path) = bind::path(name) else { return };
         let is_named = |schema: &str, name: &str| {
@@ -143,6 +174,7 @@ impl Names {
                 .any(|table| table.schema == schema && table.name == name)
         };
         match path.as_slice() {
+            [name] if self.is_of_with(name) => return,
             [name] if Declared::named(None, name).is_some() => self.catalog.insert(name.clone()),
             [.., schema, name] if schema == "pg_catalog" => self.catalog.insert(name.clone()),
             // What PostgreSQL's does not have, the planner's may.

@@ -98,6 +98,43 @@ fn expressions_that_grow_without_end_are_refused() {
     }
 }
 
+/// A user who may only read has no other privileges, and a name that is not there has none at all.
+#[test]
+fn readers_have_few_privileges() {
+    let mut contents = tables::contents();
+    contents.reads_only = true;
+    let query = "SELECT has_table_privilege('everything', 'SELECT'), has_table_privilege('everything', 'INSERT'), \
+        has_table_privilege('everything', 'INSERT, SELECT'), has_table_privilege('everything', 'SELECT WITH GRANT OPTION'), \
+        has_any_column_privilege(current_user, 'everything', 'REFERENCES'), has_schema_privilege('public', 'USAGE'), \
+        has_schema_privilege('public', 'CREATE'), has_database_privilege('tierra', 'TEMP')";
+    let question = tierra_catalog::Question::of(query).unwrap().unwrap();
+    let answer = question.plan(&[]).unwrap().answer(&contents, &[]).unwrap();
+    let texts: Vec<_> = answer.texts().remove(0).into_iter().flatten().collect();
+    assert_eq!(texts.join(""), "tftfftff");
+}
+
+/// Names of WITH are those of the queries that they belong to.
+#[test]
+fn names_of_with_end_with_their_query() {
+    let is_one = |sql: &str| tierra_catalog::Question::of(sql).map(|question| question.is_some());
+    for query in [
+        "WITH pg_class AS (SELECT relname FROM pg_class) SELECT * FROM pg_class",
+        "WITH t AS (WITH t AS (SELECT 1 AS n) SELECT n FROM t) SELECT n, 'pg_am'::regclass FROM t",
+        "SELECT (WITH t AS (SELECT relname FROM pg_class) SELECT count(*) FROM t)",
+    ] {
+        assert_eq!(is_one(query), Ok(true), "{query}");
+    }
+    for query in [
+        "WITH pg_class AS (SELECT n FROM t) SELECT n FROM pg_class",
+        "WITH t AS (SELECT n FROM t) SELECT n, version() FROM t",
+        "SELECT (WITH t AS (SELECT 1 AS n) SELECT n FROM t), version() FROM t",
+    ] {
+        assert_eq!(is_one(query), Ok(false), "{query}");
+    }
+    let mixed = "SELECT * FROM (WITH t AS (SELECT 1) SELECT * FROM t) AS s, t, pg_class";
+    assert_eq!(is_one(mixed).unwrap_err().code, "0A000");
+}
+
 /// PostgreSQL cuts names after 63 bytes; here they are longer.
 #[test]
 fn long_names_are_found() {

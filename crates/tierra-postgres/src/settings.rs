@@ -81,7 +81,7 @@ const KNOWN: &[Known] = &[
     ),
     Known("is_superuser", "on", true, Values::Fact),
     Known("lc_collate", "C", false, Values::Fact),
-    Known("lc_ctype", "C", false, Values::Fact),
+    Known("lc_ctype", "C.UTF-8", false, Values::Fact),
     Known("lock_timeout", "0", false, Values::Time),
     Known("max_identifier_length", "63", false, Values::Fact),
     Known("row_security", "on", false, ON_OFF),

@@ -1,4 +1,5 @@
-//! information_schema, with the types of columns as SQL writes them.
+//! information_schema, with the types of columns as PostgreSQL names them: the tables of that name that clients of PostgreSQL ask for
+//! (`tierra-catalog`) have the same. DESCRIBE names them as CREATE TABLE does.
 //!
 //! DataFusion's own describes columns by their Arrow types and counts them from 0. Its other tables are passed through;
 //! only `columns` is replaced.
@@ -70,7 +71,7 @@ impl InformationSchema {
                 false,
                 text(|column| yes_or_no(column.nullable)),
             ),
-            ("data_type", false, text(|column| &column.data_type)),
+            ("data_type", false, text(Column::standard_type)),
             ("character_maximum_length", true, none(&uint)),
             ("character_octet_length", true, none(&uint)),
             (
@@ -119,12 +120,26 @@ struct Column {
     /// Position, from 1.
     place: u64,
     ty: LogicalType,
-    /// The type as SQL writes it.
+    /// The type as CREATE TABLE writes it.
     data_type: String,
     nullable: bool,
 }
 
 impl Column {
+    /// The type's name in PostgreSQL's information_schema.
+    fn standard_type(&self) -> &'static str {
+        match self.ty {
+            LogicalType::Boolean => "boolean",
+            LogicalType::Integer => "integer",
+            LogicalType::BigInt => "bigint",
+            LogicalType::Decimal { .. } => "numeric",
+            LogicalType::Double => "double precision",
+            LogicalType::Date => "date",
+            LogicalType::Timestamp => "timestamp without time zone",
+            LogicalType::Varchar => "text",
+        }
+    }
+
     /// Precision, its radix, and scale.
     fn numeric(&self) -> (Option<u64>, Option<u64>, Option<u64>) {
         match self.ty {

@@ -11,7 +11,7 @@ use super::expression::one_column;
 use super::from::plain;
 use super::{Binder, Typed, path};
 use crate::error::{Error, Result};
-use crate::expression::Expr;
+use crate::expression::{Expr, Test};
 use crate::functions::{Function, OUTPUT, OUTPUTS, RowsFunction, named};
 use crate::plan::{Aggregate, AggregateKind, Column, Key, Window, WindowKind};
 use crate::types::Type;
@@ -128,6 +128,7 @@ impl Binder {
         if RowsFunction::named(name, arguments.len()).is_some() {
             return self.rows_value(name, arguments);
         }
+        let before = self.made;
         let mut typed = arguments
             .iter()
             .map(|argument| self.expr(argument))
@@ -139,11 +140,14 @@ impl Binder {
                 Ok(Typed::new(Expr::Coalesce(exprs(parts)), ty))
             }
             ("nullif", 2) => {
+                self.copied(before, 1)?;
                 let right = typed.remove(1);
                 let (left, right) = self.comparable(typed.remove(0), right, "=")?;
-                let ty = left.ty;
+                let (ty, value) = (left.ty, left.expr.clone());
+                let equal = self.compared(Test::Equal, left, right, "=")?.expr;
+                let null = Expr::Constant(Value::Null);
                 Ok(Typed::new(
-                    Expr::NullIf(Box::new(left.expr), Box::new(right.expr)),
+                    Expr::Case(vec![(equal, null)], Box::new(value)),
                     ty,
                 ))
             }

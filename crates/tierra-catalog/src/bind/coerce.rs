@@ -24,7 +24,9 @@ impl Binder {
         if typed.ty.class() == to.class() && !is_cut || is_kin(typed.ty, to) {
             return match typed.ty.is_text() || to.is_reference() || typed.ty.is_reference() {
                 // The number of a thing stays that number.
-                true if to.is_text() && typed.ty.is_text() => Ok(Typed::new(typed.expr, to)),
+                true if to.is_text() && typed.ty.is_text() && typed.ty != Type::BPCHAR => {
+                    Ok(Typed::new(typed.expr, to))
+                }
                 true if typed.ty.is_whole() && to.is_whole() => Ok(Typed::new(typed.expr, to)),
                 _ => cast(typed, to, None),
             };
@@ -89,6 +91,7 @@ impl Binder {
         operator: &str,
     ) -> Result<Typed> {
         let (left, right) = self.rows_of(left, right, operator)?;
+        let (left, right) = (unpadded(left)?, unpadded(right)?);
         Ok(Typed::bool(Expr::Test(
             test,
             Box::new(left.expr),
@@ -119,8 +122,8 @@ impl Binder {
                 let one = Typed::new(one.clone(), one_column.ty);
                 let two = Typed::new(two.clone(), two_column.ty);
                 let (one, two) = self.comparable(one, two, operator)?;
-                both.0.push(one.expr);
-                both.1.push(two.expr);
+                both.0.push(unpadded(one)?.expr);
+                both.1.push(unpadded(two)?.expr);
             }
             let row = |fields| Typed::new(Expr::Row(fields), Type::RECORD);
             return Ok((row(both.0), row(both.1)));
@@ -139,6 +142,15 @@ impl Binder {
         }
         let all = all.into_iter().map(|typed| self.coerced(typed, common));
         Ok((all.collect::<Result<_>>()?, common))
+    }
+}
+
+/// A value as it is compared: without the blanks at the end of `character(n)`.
+pub(super) fn unpadded(typed: Typed) -> Result<Typed> {
+    match typed.ty {
+        Type::BPCHAR => cast(typed, Type::TEXT, None),
+        ty if ty.element() == Some(Type::BPCHAR) => cast(typed, Type::TEXT_ARRAY, None),
+        _ => Ok(typed),
     }
 }
 

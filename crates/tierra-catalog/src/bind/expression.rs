@@ -3,12 +3,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, Expr as Syntax, Subscript, UnaryOperator,
-    Value as Literal, ValueWithSpan,
-};
+use sqlparser::ast::{BinaryOperator, CastKind, Expr as Syntax, UnaryOperator, Value as Literal};
 
-use super::coerce::{cast, no_operator};
+use super::coerce::{cast, unpadded};
+use super::many::many;
+use super::operator::operator_name;
 use super::{Binder, DEPTH_MOST, Typed, folded, path};
 use crate::error::{Error, Result};
 use crate::expression::{Expr, Many, Test};
@@ -62,7 +61,7 @@ impl Binder {
         Ok(typed)
     }
 
-    fn boxed(&mut self, syntax: &Syntax, ty: Type) -> Result<Box<Expr>> {
+    pub(super) fn boxed(&mut self, syntax: &Syntax, ty: Type) -> Result<Box<Expr>> {
         let typed = self.expr(syntax)?;
         Ok(Box::new(self.coerced(typed, ty)?.expr))
     }
@@ -225,8 +224,9 @@ impl Binder {
                     if left.ty == Type::UNKNOWN {
                         left = one;
                     }
-                    rights.push(right.expr);
+                    rights.push(unpadded(right)?.expr);
                 }
+                let left = unpadded(left)?;
                 negated_if(*negated, many(Test::Equal, false, left, Many::List(rights)))
             }
             Syntax::InSubquery {
@@ -433,359 +433,11 @@ impl Binder {
         })
     }
 
-    fn minus(&mut self, syntax: &Syntax) -> Result<Typed> {
-        let typed = self.expr(syntax)?;
-        match typed.expr.constant() {
-            Some(Value::Int(int)) => Ok(Typed::new(Expr::Constant(Value::Int(-int)), typed.ty)),
-            Some(Value::Float(float)) => {
-                Ok(Typed::new(Expr::Constant(Value::Float(-float)), typed.ty))
-            }
-            _ => {
-                let zero = Typed::new(Expr::Constant(Value::Int(0)), Type::INT4);
-                self.binary(zero, "-", typed)
-            }
-        }
-    }
-
-    fn same(&mut self, left: &Syntax, right: &Syntax) -> Result<Expr> {
-        let (left, right) = (self.expr(left)?, self.expr(right)?);
-        let (left, right) = self.comparable(left, right, "IS DISTINCT FROM")?;
-        Ok(Expr::IsSame(Box::new(left.expr), Box::new(right.expr)))
-    }
-
-    fn like(
-        &mut self,
-        ignores_case: bool,
-        is_not: bool,
-        text: &Syntax,
-        pattern: &Syntax,
-        escape: Option<&ValueWithSpan>,
-    ) -> Result<Typed> {
-        let escape = match escape.map(|escape| &escape.value) {
-            None => Some('\\'),
-            Some(Literal::SingleQuotedString(text) | Literal::EscapedStringLiteral(text)) => {
-                let mut letters = text.chars();
-                match (letters.next(), letters.next()) {
-                    (letter, None) => letter,
-                    _ => {
-                        return Err(Error::new(
-                            "22019",
-                            "invalid escape string: it must be empty or one character",
-                        ));
-                    }
-                }
-            }
-            Some(other) => return Err(Error::unsupported(format_args!("ESCAPE {other}"))),
-        };
-        let (text, pattern) = (self.expr(text)?, self.expr(pattern)?);
-        self.pattern(
-            Test::Like {
-                ignores_case,
-                is_not,
-                escape,
-            },
-            text,
-            pattern,
-            "~~",
-        )
-    }
-
-    fn pattern(&mut self, test: Test, text: Typed, pattern: Typed, name: &str) -> Result<Typed> {
-        if !text.ty.is_text() || !pattern.ty.is_text() {
-            return Err(no_operator(text.ty, name, pattern.ty));
-        }
-        let (text, pattern) = (
-            self.coerced(text, Type::TEXT)?,
-            self.coerced(pattern, Type::TEXT)?,
-        );
-        Ok(Typed::bool(Expr::Test(
-            test,
-            Box::new(text.expr),
-            Box::new(pattern.expr),
-        )))
-    }
-
-    fn binary(&mut self, left: Typed, name: &str, right: Typed) -> Result<Typed> {
-        if let Some(test) = test_named(name) {
-            return match test {
-                Test::Like { .. } | Test::Regex { .. } => self.pattern(test, left, right, name),
-                Test::Contains | Test::IsContained | Test::Overlaps => {
-                    let (left, right) = self.comparable(left, right, name)?;
-                    match left.ty.element() {
-                        Some(_) => Ok(Typed::bool(Expr::Test(
-                            test,
-                            Box::new(left.expr),
-                            Box::new(right.expr),
-                        ))),
-                        None => Err(no_operator(left.ty, name, right.ty)),
-                    }
-                }
-                test => self.compared(test, left, right, name),
-            };
-        }
-        if name == "||" {
-            return self.concatenated(left, right);
-        }
-        let operator = match name {
-            "+" | "-" | "*" | "/" | "%" | "&" | "|" | "#" => name.chars().next().unwrap_or('+'),
-            "<<" => '<',
-            ">>" => '>',
-            _ => return Err(no_operator(left.ty, name, right.ty)),
-        };
-        let (left, right) = match (left.ty, right.ty) {
-            (Type::UNKNOWN, Type::UNKNOWN) => {
-                return Err(Error::new(
-                    "42725",
-                    format!("operator is not unique: unknown {name} unknown"),
-                ));
-            }
-            (Type::UNKNOWN, other) => (self.coerced(left, other)?, right),
-            (other, Type::UNKNOWN) => (left, self.coerced(right, other)?),
-            _ => (left, right),
-        };
-        let is_bits = matches!(operator, '&' | '|' | '#' | '<' | '>');
-        let are_numbers = left.ty.class() == b'N' && right.ty.class() == b'N';
-        let are_whole = left.ty.is_whole() && right.ty.is_whole();
-        if !are_numbers
-            || is_bits && !are_whole
-            || left.ty.is_reference()
-            || right.ty.is_reference()
-        {
-            return Err(no_operator(left.ty, name, right.ty));
-        }
-        // The number of a thing counts as one that has no bounds here.
-        let wide = |ty| if ty == Type::OID { Type::INT8 } else { ty };
-        let ty = match operator {
-            '<' | '>' => left.ty,
-            _ => super::coerce::unified(wide(left.ty), wide(right.ty), "operator")?,
-        };
-        if ty == Type::NUMERIC {
-            // Its digits would have to be PostgreSQL's.
-            return Err(Error::unsupported("arithmetic of numeric"));
-        }
-        let ty = if ty == Type::FLOAT4 { Type::FLOAT8 } else { ty };
-        Ok(Typed::new(
-            Expr::Arithmetic(operator, ty, Box::new(left.expr), Box::new(right.expr)),
-            ty,
-        ))
-    }
-
-    fn concatenated(&mut self, left: Typed, right: Typed) -> Result<Typed> {
-        let call = |binder: &mut Self, name: &str, all: Vec<Typed>| binder.called(name, all);
-        match (left.ty.element(), right.ty.element()) {
-            (Some(_), Some(_)) => call(self, "array_cat", vec![left, right]),
-            (Some(_), None) if right.ty == Type::UNKNOWN => {
-                let right = self.coerced(right, left.ty)?;
-                call(self, "array_cat", vec![left, right])
-            }
-            (None, Some(_)) if left.ty == Type::UNKNOWN => {
-                let left = self.coerced(left, right.ty)?;
-                call(self, "array_cat", vec![left, right])
-            }
-            (Some(_), None) => call(self, "array_append", vec![left, right]),
-            (None, Some(_)) => call(self, "array_prepend", vec![left, right]),
-            (None, None) if left.ty.is_text() || right.ty.is_text() => {
-                let mut parts = Vec::new();
-                for part in [left, right] {
-                    let part = match part.ty {
-                        Type::UNKNOWN => self.coerced(part, Type::TEXT)?,
-                        Type::TEXT => part,
-                        _ => cast(part, Type::TEXT, None)?,
-                    };
-                    parts.push(part.expr);
-                }
-                Ok(Typed::new(Expr::Concat(parts), Type::TEXT))
-            }
-            (None, None) => Err(no_operator(left.ty, "||", right.ty)),
-        }
-    }
-
     /// A subquery, whose columns have their types.
     pub(super) fn subquery(&mut self, query: &sqlparser::ast::Query) -> Result<Arc<Plan>> {
         let mut plan = self.query(query)?;
         self.settle(&mut plan)?;
         Ok(Arc::new(plan))
-    }
-
-    fn quantified(
-        &mut self,
-        all: bool,
-        left: &Syntax,
-        operator: &BinaryOperator,
-        right: &Syntax,
-    ) -> Result<Typed> {
-        let name = operator_name(operator)?;
-        let test =
-            test_named(&name).ok_or_else(|| Error::unsupported(format_args!("{name} ANY")))?;
-        Ok(Typed::bool(match bare(right) {
-            Syntax::Subquery(query) => self.against_query(test, all, left, query)?,
-            array => self.against_array(test, all, left, array, &name)?,
-        }))
-    }
-
-    fn against_query(
-        &mut self,
-        test: Test,
-        all: bool,
-        left: &Syntax,
-        query: &sqlparser::ast::Query,
-    ) -> Result<Expr> {
-        let left = self.expr(left)?;
-        let mut plan = self.query(query)?;
-        let width = match &left.expr {
-            Expr::Row(fields) => fields.len(),
-            _ => 1,
-        };
-        if plan.columns.len() != width {
-            let message = format!(
-                "subquery has {} columns, and {width} are compared with them",
-                plan.columns.len()
-            );
-            return Err(Error::new("42601", message));
-        }
-        let left = match &left.expr {
-            Expr::Row(fields) => {
-                let mut row = Vec::new();
-                let lefts: Vec<_> = fields.iter().cloned().zip(left.fields.clone()).collect();
-                for (place, (field, column)) in lefts.into_iter().enumerate() {
-                    let field = Typed::new(field, column.ty);
-                    row.push(self.against_column(test, field, &mut plan, place)?);
-                }
-                record(row)
-            }
-            _ => self.against_column(test, left, &mut plan, 0)?,
-        };
-        Ok(many(test, all, left, Many::Plan(Arc::new(plan))))
-    }
-
-    /// `left`, as it is compared with a column of a subquery.
-    fn against_column(
-        &mut self,
-        test: Test,
-        left: Typed,
-        plan: &mut Plan,
-        place: usize,
-    ) -> Result<Typed> {
-        if plan.columns[place].ty == Type::UNKNOWN {
-            let ty = if left.ty == Type::UNKNOWN {
-                Type::TEXT
-            } else {
-                left.ty
-            };
-            self.coerce_column(plan, place, ty)?;
-        }
-        let column = Typed::new(Expr::Constant(Value::Null), plan.columns[place].ty);
-        match test {
-            Test::Like { .. } | Test::Regex { .. } => {
-                self.pattern(test, left.clone(), column, "~~")?;
-                self.coerced(left, Type::TEXT)
-            }
-            _ => Ok(self.comparable(left, column, "=")?.0),
-        }
-    }
-
-    fn against_array(
-        &mut self,
-        test: Test,
-        all: bool,
-        left: &Syntax,
-        array: &Syntax,
-        name: &str,
-    ) -> Result<Expr> {
-        let left = self.expr(left)?;
-        let array = self.expr(array)?;
-        let array = match (array.ty, left.ty) {
-            (Type::UNKNOWN, Type::UNKNOWN) => self.coerced(array, Type::TEXT_ARRAY)?,
-            (Type::UNKNOWN, ty) => {
-                let ty = ty.array()?;
-                self.coerced(array, ty)?
-            }
-            _ => array,
-        };
-        let element = array.ty.element().ok_or_else(|| {
-            Error::new("42809", "op ANY/ALL (array) requires array on right side")
-        })?;
-        let item = Typed::new(Expr::Constant(Value::Null), element);
-        let left = match test {
-            Test::Like { .. } | Test::Regex { .. } => {
-                self.pattern(test, left.clone(), item, name)?;
-                self.coerced(left, Type::TEXT)?
-            }
-            _ => self.comparable(left, item, name)?.0,
-        };
-        Ok(many(test, all, left, Many::Array(Box::new(array.expr))))
-    }
-
-    /// `(x).n`, `a[1]` and `a[1:2]`.
-    fn access(&mut self, root: &Syntax, chain: &[AccessExpr]) -> Result<Typed> {
-        let mut chain = chain.iter().peekable();
-        let mut names = match root {
-            Syntax::Identifier(name) => vec![folded(name)],
-            Syntax::CompoundIdentifier(names) => names.iter().map(folded).collect(),
-            _ => Vec::new(),
-        };
-        let mut typed = if names.is_empty() {
-            self.expr(root)?
-        } else {
-            while let Some(AccessExpr::Dot(Syntax::Identifier(name))) = chain.peek() {
-                names.push(folded(name));
-                chain.next();
-            }
-            self.column(&names)?
-        };
-        for access in chain {
-            typed = match access {
-                AccessExpr::Dot(Syntax::Identifier(name)) => {
-                    let name = folded(name);
-                    let place = typed.fields.iter().position(|field| field.name == name);
-                    let missing = || {
-                        Error::new(
-                            "42703",
-                            format!("column \"{name}\" is not in the value before it"),
-                        )
-                    };
-                    let place = place.ok_or_else(missing)?;
-                    let field = typed.fields[place].clone();
-                    Typed {
-                        expr: Expr::Field(Box::new(typed.expr), place),
-                        ty: field.ty,
-                        fields: field.fields,
-                    }
-                }
-                AccessExpr::Dot(other) => {
-                    return Err(Error::unsupported(format_args!("\".{other}\"")));
-                }
-                AccessExpr::Subscript(subscript) => {
-                    let subscripted = || {
-                        Error::mismatch(format!("cannot subscript type {}", typed.ty.sql_name()))
-                    };
-                    let element = typed.ty.element().ok_or_else(subscripted)?;
-                    match subscript {
-                        Subscript::Index { index } => {
-                            let at = self.boxed(index, Type::INT4)?;
-                            Typed::new(Expr::Subscript(Box::new(typed.expr), at), element)
-                        }
-                        Subscript::Slice {
-                            lower_bound,
-                            upper_bound,
-                            stride: None,
-                        } => {
-                            let mut bound = |bound: &Option<Syntax>| {
-                                let bound = bound.as_ref();
-                                bound.map(|bound| self.boxed(bound, Type::INT4)).transpose()
-                            };
-                            let (from, to) = (bound(lower_bound)?, bound(upper_bound)?);
-                            let ty = element.array()?;
-                            Typed::new(Expr::Slice(Box::new(typed.expr), from, to), ty)
-                        }
-                        other @ Subscript::Slice { .. } => {
-                            return Err(Error::unsupported(format_args!("[{other}]")));
-                        }
-                    }
-                }
-            };
-        }
-        Ok(typed)
     }
 
     pub(super) fn least(&mut self, wanted: Ordering, parts: Vec<Typed>) -> Result<Typed> {
@@ -824,15 +476,6 @@ fn negated_if(negated: bool, expr: Expr) -> Typed {
     }
 }
 
-fn many(test: Test, all: bool, left: Typed, right: Many) -> Expr {
-    Expr::Many {
-        test,
-        all,
-        left: Box::new(left.expr),
-        right,
-    }
-}
-
 pub(super) fn record(fields: Vec<Typed>) -> Typed {
     let columns = fields.iter().map(|field| Column {
         name: String::new(),
@@ -851,64 +494,4 @@ pub(super) fn one_column(plan: &Plan) -> Result<Column> {
         [column] => Ok(column.clone()),
         _ => Err(Error::new("42601", "subquery must return only one column")),
     }
-}
-
-/// An operator as it is written; `OPERATOR(pg_catalog.~)` is that without the schema.
-fn operator_name(operator: &BinaryOperator) -> Result<String> {
-    Ok(match operator {
-        BinaryOperator::PGCustomBinaryOperator(parts) => match parts.as_slice() {
-            [name] => name.clone(),
-            [schema, name] if schema == "pg_catalog" => name.clone(),
-            _ => {
-                return Err(Error::new(
-                    "42883",
-                    format!("operator does not exist: {operator}"),
-                ));
-            }
-        },
-        BinaryOperator::Xor | BinaryOperator::Spaceship => {
-            return Err(Error::unsupported(format_args!("operator {operator}")));
-        }
-        operator => operator.to_string(),
-    })
-}
-
-fn test_named(name: &str) -> Option<Test> {
-    let like = |ignores_case, is_not| Test::Like {
-        ignores_case,
-        is_not,
-        escape: Some('\\'),
-    };
-    Some(match name {
-        "=" => Test::Equal,
-        "<>" | "!=" => Test::Unequal,
-        "<" => Test::Less,
-        "<=" => Test::LessOrEqual,
-        ">" => Test::Greater,
-        ">=" => Test::GreaterOrEqual,
-        "~~" => like(false, false),
-        "~~*" => like(true, false),
-        "!~~" => like(false, true),
-        "!~~*" => like(true, true),
-        "~" => Test::Regex {
-            ignores_case: false,
-            is_not: false,
-        },
-        "~*" => Test::Regex {
-            ignores_case: true,
-            is_not: false,
-        },
-        "!~" => Test::Regex {
-            ignores_case: false,
-            is_not: true,
-        },
-        "!~*" => Test::Regex {
-            ignores_case: true,
-            is_not: true,
-        },
-        "@>" => Test::Contains,
-        "<@" => Test::IsContained,
-        "&&" => Test::Overlaps,
-        _ => return None,
-    })
 }

@@ -1,10 +1,16 @@
 //! From syntax to plans: what each name means, and of which type each value is.
 
+mod access;
 mod call;
 mod coerce;
+mod column_name;
 mod expression;
 mod from;
+mod many;
+mod operator;
 mod query;
+mod select;
+mod with;
 
 pub(crate) use self::expression::is_function;
 
@@ -297,7 +303,7 @@ fn lift(expr: &mut Expr, up: usize, columns: &mut Vec<(usize, usize)>) {
 }
 
 /// A name as SQL folds it.
-fn folded(ident: &Ident) -> String {
+pub(crate) fn folded(ident: &Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
         None => ident.value.to_lowercase(),

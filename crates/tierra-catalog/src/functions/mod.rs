@@ -2,6 +2,7 @@
 
 mod array;
 mod function;
+mod privilege;
 mod rows;
 mod system;
 mod text;
@@ -16,7 +17,7 @@ pub(crate) fn named(name: &str, count: usize) -> impl Iterator<Item = &'static F
         text::FUNCTIONS,
         array::FUNCTIONS,
         system::FUNCTIONS,
-        system::PRIVILEGES,
+        privilege::FUNCTIONS,
     ];
     let all = all.into_iter().flatten();
     all.filter(move |function| function.name == name && function.takes(count))
@@ -24,7 +25,7 @@ pub(crate) fn named(name: &str, count: usize) -> impl Iterator<Item = &'static F
 
 /// Whether there is a function of this name that only the system catalog has.
 pub(crate) fn is_of_catalog(name: &str) -> bool {
-    let all = system::FUNCTIONS.iter().chain(system::PRIVILEGES);
+    let all = system::FUNCTIONS.iter().chain(privilege::FUNCTIONS);
     all.chain(
         text::FUNCTIONS
             .iter()

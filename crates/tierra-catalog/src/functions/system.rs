@@ -1,7 +1,7 @@
 //! Functions that tell of the server, the session and the things in the catalog.
 
-use super::function::{Function, OUTPUT, function};
-use crate::contents::{FACTS, INDEX_METHOD, METHOD_NAME, OWNER, Objects, Relation};
+use super::function::{Function, function};
+use crate::contents::{FACTS, INDEX_METHOD, OWNER, Objects};
 use crate::error::{Error, Result};
 use crate::names::{
     FUNCTIONS as TYPE_FUNCTIONS, TypeFunction, format_type, parts, quoted, searched,
@@ -297,82 +297,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("to_regprocedure", &[T], Type::REGPROCEDURE, |session, a| {
         number(session, Type::REGPROCEDURE, &a[0])
     }),
-    function("pg_has_role", &[OUTPUT, T], B, |_, _| Ok(true.into())),
-    function("pg_has_role", &[OUTPUT, OUTPUT, T], B, |_, _| {
-        Ok(true.into())
-    }),
     // How information_schema tells the lengths of types.
     function("_pg_truetypid", &[O], O, |_, a| Ok(a[0].clone())),
-];
-
-/// `has_.._privilege`: of a thing, or of a user on a thing; of a column, the column is named, too.
-pub(super) const PRIVILEGES: &[Function] = &[
-    function("has_table_privilege", &[ANY, T], B, |session, a| {
-        on_table(session, &a[0], &a[1])
-    }),
-    function("has_table_privilege", &[ANY, ANY, T], B, |session, a| {
-        on_table(session, &a[1], &a[2])
-    }),
-    function("has_any_column_privilege", &[ANY, T], B, |session, a| {
-        on_table(session, &a[0], &a[1])
-    }),
-    function(
-        "has_any_column_privilege",
-        &[ANY, ANY, T],
-        B,
-        |session, a| on_table(session, &a[1], &a[2]),
-    ),
-    function("has_column_privilege", &[ANY, ANY, T], B, |session, a| {
-        on_table(session, &a[0], &a[2])
-    }),
-    function(
-        "has_column_privilege",
-        &[ANY, ANY, ANY, T],
-        B,
-        |session, a| on_table(session, &a[1], &a[3]),
-    ),
-    function("has_schema_privilege", &[ANY, T], B, |session, a| {
-        Ok(may(session, &a[1]))
-    }),
-    function("has_schema_privilege", &[ANY, ANY, T], B, |session, a| {
-        Ok(may(session, &a[2]))
-    }),
-    function("has_database_privilege", &[ANY, T], B, |session, a| {
-        Ok(may(session, &a[1]))
-    }),
-    function("has_database_privilege", &[ANY, ANY, T], B, |session, a| {
-        Ok(may(session, &a[2]))
-    }),
-    function("has_tablespace_privilege", &[ANY, T], B, |session, a| {
-        Ok(may(session, &a[1]))
-    }),
-    function("has_type_privilege", &[ANY, T], B, |session, a| {
-        Ok(may(session, &a[1]))
-    }),
-    function("has_function_privilege", &[ANY, T], B, |session, a| {
-        Ok(may(session, &a[1]))
-    }),
-    function("has_function_privilege", &[ANY, ANY, T], B, |session, a| {
-        Ok(may(session, &a[2]))
-    }),
-    function("has_language_privilege", &[ANY, T], B, |session, a| {
-        Ok(may(session, &a[1]))
-    }),
-    function("has_sequence_privilege", &[ANY, T], B, |session, a| {
-        on_table(session, &a[0], &a[1])
-    }),
-    function("has_sequence_privilege", &[ANY, ANY, T], B, |session, a| {
-        on_table(session, &a[1], &a[2])
-    }),
-    function(
-        "has_foreign_data_wrapper_privilege",
-        &[ANY, T],
-        B,
-        |session, a| Ok(may(session, &a[1])),
-    ),
-    function("has_server_privilege", &[ANY, T], B, |session, a| {
-        Ok(may(session, &a[1]))
-    }),
 ];
 
 fn database(session: &Session<'_>) -> Value {
@@ -426,38 +352,24 @@ fn arguments_of(oid: &Value) -> Value {
     arguments.into()
 }
 
-fn key_columns(table: &Relation) -> Vec<String> {
-    table
-        .key
-        .iter()
-        .map(|place| quoted(&table.columns[*place].name))
-        .collect()
-}
-
 /// The statement that makes an index, or one of its columns. Where it is made `pretty`, a schema that is searched is not named.
 fn index_definition(session: &Session<'_>, oid: &Value, column: i64, is_pretty: bool) -> Value {
     let objects: &Objects<'_> = session.objects;
     let Some((index, table)) = objects.index(oid.as_int()) else {
         return Value::Null;
     };
-    let columns = key_columns(table);
     if column != 0 {
-        let name = usize::try_from(column - 1)
-            .ok()
-            .and_then(|place| columns.get(place));
-        return name.map_or("", String::as_str).into();
+        let place = usize::try_from(column - 1).ok();
+        let column = place.and_then(|place| index.columns.get(place));
+        return column
+            .map_or(String::new(), |column| quoted(&column.name))
+            .into();
     }
     let schema = match is_pretty && objects.is_visible(table) {
         true => String::new(),
         false => format!("{}.", table.schema_name()),
     };
-    format!(
-        "CREATE UNIQUE INDEX {} ON {schema}{} USING {METHOD_NAME} ({})",
-        quoted(&index.name),
-        quoted(&table.name),
-        columns.join(", ")
-    )
-    .into()
+    index.definition(table, &schema).into()
 }
 
 fn constraint_definition(session: &Session<'_>, oid: &Value) -> Value {
@@ -466,7 +378,7 @@ fn constraint_definition(session: &Session<'_>, oid: &Value) -> Value {
         .keys()
         .find(|(index, _)| i64::from(index.constraint) == oid.as_int());
     found
-        .map(|(_, table)| format!("PRIMARY KEY ({})", key_columns(table).join(", ")))
+        .map(|(index, _)| format!("PRIMARY KEY ({})", index.column_names()))
         .into()
 }
 
@@ -486,37 +398,4 @@ fn pretty_size(bytes: i64) -> String {
         size = if place == 0 { size >> 9 } else { size >> 10 };
     }
     bytes.to_string()
-}
-
-/// Whether the user may do any of these things.
-fn may(session: &Session<'_>, privileges: &Value) -> Value {
-    let reading = ["SELECT", "USAGE", "CONNECT", "REFERENCES", "EXECUTE"];
-    let mut names = privileges
-        .as_text()
-        .split(',')
-        .map(|name| name.trim().to_uppercase());
-    let may =
-        names.any(|name| !session.objects.contents.reads_only || reading.contains(&name.as_str()));
-    may.into()
-}
-
-fn on_table(session: &Session<'_>, table: &Value, privileges: &Value) -> Result<Value> {
-    let relation = match table {
-        Value::Int(oid) => session.objects.relation(*oid),
-        name => {
-            let found = session.objects.number_of(Type::REGCLASS, name.as_text())?;
-            let missing = || {
-                Error::new(
-                    "42P01",
-                    format!("relation \"{}\" does not exist", name.as_text()),
-                )
-            };
-            session.objects.relation(found.ok_or_else(missing)?)
-        }
-    };
-    Ok(if relation.is_some() {
-        may(session, privileges)
-    } else {
-        Value::Null
-    })
 }

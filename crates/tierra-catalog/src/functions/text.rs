@@ -23,7 +23,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("length", &[T], I, |_, a| Ok(letters(&a[0]))),
     function("char_length", &[T], I, |_, a| Ok(letters(&a[0]))),
     function("character_length", &[T], I, |_, a| Ok(letters(&a[0]))),
-    function("octet_length", &[T], I, |_, a| {
+    // Those of `character(n)` are counted with its blanks.
+    function("octet_length", &[Type::BPCHAR], I, |_, a| {
         Ok(Value::Int(a[0].as_text().len() as i64))
     }),
     function("btrim", &[T], T, |_, a| {

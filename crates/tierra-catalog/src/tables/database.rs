@@ -2,13 +2,11 @@
 
 use super::rows::Rows;
 use crate::contents::{
-    DATABASE, FACTS, INDEX_METHOD, METHOD_NAME, OWNER, Objects, SCHEMAS, TABLE_METHOD,
+    DATABASE, FACTS, INDEX_METHOD, INDEX_METHOD_NAME, OWNER, Objects, SCHEMAS, TABLE_METHOD,
+    TABLE_METHOD_NAME, TABLESPACE,
 };
 use crate::functions::ENCODING;
 use crate::value::Value;
-
-/// The only tablespace.
-const TABLESPACE: u32 = 1663;
 
 pub(super) fn pg_namespace(_: &Objects<'_>, rows: &mut Rows<'_>) {
     for (oid, name) in SCHEMAS {
@@ -21,10 +19,13 @@ pub(super) fn pg_namespace(_: &Objects<'_>, rows: &mut Rows<'_>) {
 }
 
 pub(super) fn pg_am(_: &Objects<'_>, rows: &mut Rows<'_>) {
-    for (oid, kind) in [(TABLE_METHOD, "t"), (INDEX_METHOD, "i")] {
+    for (oid, name, kind) in [
+        (TABLE_METHOD, TABLE_METHOD_NAME, "t"),
+        (INDEX_METHOD, INDEX_METHOD_NAME, "i"),
+    ] {
         rows.add(&[
             ("oid", oid.into()),
-            ("amname", METHOD_NAME.into()),
+            ("amname", name.into()),
             ("amtype", kind.into()),
         ]);
     }
@@ -39,16 +40,16 @@ pub(super) fn pg_database(objects: &Objects<'_>, rows: &mut Rows<'_>) {
         ("datlocprovider", "c".into()),
         ("datallowconn", true.into()),
         ("datconnlimit", Value::Int(-1)),
-        ("dattablespace", TABLESPACE.into()),
+        ("dattablespace", TABLESPACE.0.into()),
         ("datcollate", "C".into()),
-        ("datctype", "C".into()),
+        ("datctype", "C.UTF-8".into()),
     ]);
 }
 
 pub(super) fn pg_tablespace(_: &Objects<'_>, rows: &mut Rows<'_>) {
     rows.add(&[
-        ("oid", TABLESPACE.into()),
-        ("spcname", "pg_default".into()),
+        ("oid", TABLESPACE.0.into()),
+        ("spcname", TABLESPACE.1.into()),
         ("spcowner", OWNER.into()),
     ]);
 }

@@ -150,23 +150,11 @@ pub(super) fn pg_constraint(objects: &Objects<'_>, rows: &mut Rows<'_>) {
 
 pub(super) fn pg_indexes(objects: &Objects<'_>, rows: &mut Rows<'_>) {
     for (index, table) in objects.keys() {
-        let columns: Vec<String> = index
-            .columns
-            .iter()
-            .map(|column| crate::names::quoted(&column.name))
-            .collect();
-        let definition = format!(
-            "CREATE UNIQUE INDEX {} ON public.{} USING {} ({})",
-            crate::names::quoted(&index.name),
-            crate::names::quoted(&table.name),
-            crate::contents::METHOD_NAME,
-            columns.join(", ")
-        );
         rows.add(&[
             ("schemaname", "public".into()),
             ("tablename", table.name.as_str().into()),
             ("indexname", index.name.as_str().into()),
-            ("indexdef", definition.into()),
+            ("indexdef", index.definition(table, "public.").into()),
         ]);
     }
 }

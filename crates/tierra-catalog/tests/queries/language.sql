@@ -233,3 +233,53 @@ SELECT sum(x) FROM (VALUES (1.1), (2.2)) AS t(x) WHERE version() IS NOT NULL
 ;
 SELECT ROW('a,b', NULL), version()
 ;
+SELECT 'é' ~ '^[[:alpha:]]$', 'é' ~ '^\w$', 'É' ~ '[[:upper:]]', '٣' ~ '\d', '٣' ~ '[[:digit:]]', 'a1' ~ '^[[:alnum:]]+$', version() ~ '[[:space:]]'
+;
+SELECT 'a'::char(3) LIKE 'a', 'a'::char(3) ~ 'a$', octet_length('a'::char(3)), length('a'::char(3)), concat('a'::char(3), '|'), 'a'::char(3) || '|', 'a'::char(3) = 'a ', 'a'::char(3) = 'a '::text, upper('a'::char(3)) || '|', 'a'::char(3)::varchar || '|', 'a'::char(3) IN ('b', 'a'), nullif('a'::char(3), 'a '), nullif('a'::char(3), 'b'), 'pg_am'::regclass
+;
+SELECT 1000000::float4, 123456::float4, 1234567::float4, 16777217::float4, 0.0001::float4, 0.00001::float4, '1.1'::float4::float8, 999999.5::float4, 1.5::float4::text, 33554433::float4::int8, 'pg_am'::regclass
+;
+SELECT has_table_privilege('everything', 'foo')
+;
+SELECT has_table_privilege(1::oid, 'select'), has_schema_privilege(1::oid, 'usage'), has_database_privilege(99999::oid, 'connect'), has_column_privilege('everything', 99::int2, 'select'), has_type_privilege(1::oid, 'usage'), has_function_privilege(1::oid, 'execute'), has_language_privilege(1::oid, 'usage'), has_sequence_privilege(1::oid, 'usage'), has_tablespace_privilege(1::oid, 'create'), has_server_privilege(1::oid, 'usage'), has_foreign_data_wrapper_privilege(1::oid, 'usage')
+;
+SELECT has_schema_privilege('nosuch', 'usage')
+;
+SELECT has_database_privilege('nosuch', 'connect')
+;
+SELECT has_column_privilege('everything', 'nosuch', 'select')
+;
+SELECT has_column_privilege('nosuch', 'nosuch', 'select')
+;
+SELECT has_sequence_privilege('everything', 'usage')
+;
+SELECT has_language_privilege('nosuch', 'usage')
+;
+SELECT has_tablespace_privilege('nosuch', 'create')
+;
+SELECT has_type_privilege('nosuch', 'usage')
+;
+SELECT has_function_privilege('nosuch()', 'execute')
+;
+SELECT has_server_privilege('nosuch', 'usage')
+;
+SELECT has_foreign_data_wrapper_privilege('nosuch', 'usage')
+;
+SELECT has_table_privilege('nosuch', 'everything', 'select')
+;
+SELECT has_table_privilege('public', 'everything', 'select'), has_table_privilege('public', 'pg_class', 'select'), has_schema_privilege('public', 'public', 'usage'), has_schema_privilege('public', 'public', 'create'), has_database_privilege('public', 'tierra', 'connect')
+;
+SELECT has_table_privilege(99::oid, 'everything', 'select'), has_table_privilege(10, 'everything', 'select, insert with grant option'), has_table_privilege('everything', 'rule'), has_table_privilege('"Mixed Case"', 'update'), has_column_privilege('"Mixed Case"', 'Second', 'update')
+;
+SELECT pg_has_role('nosuch', 'member')
+;
+SELECT pg_has_role('alice', 'member'), pg_has_role(10, 'usage')
+;
+SELECT has_any_column_privilege('everything', 'delete')
+;
+SELECT has_function_privilege('version()', 'execute'), has_function_privilege('int4in(cstring)', 'execute'), has_type_privilege('int4', 'usage'), has_language_privilege('internal', 'usage'), has_tablespace_privilege('pg_default', 'create'), has_database_privilege('tierra', 'create, temp'), has_schema_privilege(current_user, 'public', 'create')
+;
+WITH pg_class AS (SELECT relname AS n FROM pg_class WHERE relnamespace = 2200) SELECT n FROM pg_class ORDER BY 1
+;
+WITH t AS (WITH t AS (SELECT 1 AS n) SELECT n + 1 AS n FROM t) SELECT n, (WITH t AS (SELECT 7 AS n) SELECT n FROM t), 'pg_am'::regclass FROM t
+;

@@ -63,14 +63,14 @@ class Psql(WithServer):
         self.assertIn("public|described|table|alice\n", self.psql("-At", "-c", "\\dt"))
         self.assertIn("public|described|table|alice\n", self.psql("-At", "-c", "\\dt desc*"))
         self.assertEqual(self.psql("-At", "-c", "\\dt nosuch*"), "")
-        self.assertIn("tierra|alice|UTF8|C|C|", self.psql("-At", "-c", "\\l"))
+        self.assertIn("tierra|alice|UTF8|C|C.UTF-8|", self.psql("-At", "-c", "\\l"))
         table = self.psql("-c", "\\d described")
         for part in (
             'Table "public.described"',
             "id     | bigint       |           | not null | ",
             "name   | text         |           | not null | ",
             "price  | numeric(9,2) |           |          | ",
-            '"described_pkey" PRIMARY KEY, tierra (id)',
+            '"described_pkey" PRIMARY KEY, tierra_key (id)',
         ):
             self.assertIn(part, table)
         self.assertIn("| main ", self.psql("-c", "\\d+ described"))

@@ -53,6 +53,25 @@ fn every_clause_counts() {
     );
 }
 
+/// A query that reads other tables as well is one of SQL, whose information_schema is another.
+#[test]
+fn both_ways_name_the_types_of_columns_alike() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    client.rows("CREATE TABLE t (a BIGINT PRIMARY KEY, b INTEGER, c BOOLEAN, d DOUBLE, e DECIMAL(9, 2), f DATE, g TIMESTAMP, h VARCHAR)");
+    client.rows("CREATE TABLE one (n INTEGER)");
+    client.rows("INSERT INTO one VALUES (1)");
+    let columns = |others: &str| {
+        format!(
+            "SELECT column_name, data_type, numeric_precision, numeric_scale FROM information_schema.columns{others} \
+             WHERE table_name = 't' ORDER BY ordinal_position"
+        )
+    };
+    let rows = client.rows(&columns(""));
+    assert_eq!(rows.len(), 8);
+    assert_eq!(client.rows(&columns(", one")), rows);
+}
+
 #[test]
 fn keys_and_types_are_told() {
     let server = server();
