@@ -68,6 +68,7 @@ mod replicas;
 mod running;
 mod salvage;
 mod scan;
+mod tested;
 mod totals;
 mod undo;
 mod vanish;

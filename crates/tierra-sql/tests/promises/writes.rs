@@ -301,3 +301,58 @@ async fn an_error_of_syntax_is_found_before_anything_happens() {
     assert!(session.execute(text).await.is_err());
     assert_eq!(one(&session, "SELECT count(*) FROM t").await, "0");
 }
+
+/// A condition on several columns is tested by the scan, which reads the other columns of the rows that pass.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_scan_of_a_change_tests_conditions_on_several_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = database(&dir);
+    let session = session(&database);
+    session
+        .execute(
+            "CREATE TABLE t (a BIGINT, b BIGINT, n INTEGER, s VARCHAR);
+             INSERT INTO t SELECT v, CASE WHEN v % 10 = 0 THEN NULL ELSE 3 * v END, 0, 'row ' || CAST(v AS VARCHAR)
+                 FROM generate_series(1, 200000) AS g(v);
+             INSERT INTO t VALUES (9223372036854775807, 1, 0, 'too great')",
+        )
+        .await
+        .unwrap();
+    const UPDATE: &str = "UPDATE t SET n = n + 1 WHERE a > 7 AND (a + b) % 7 = 0 AND a <> b + 1";
+    let plan = session.query(&format!("EXPLAIN {UPDATE}")).await.unwrap();
+    let plan = arrow::util::pretty::pretty_format_batches(&plan).unwrap();
+    let plan = plan.to_string();
+    assert!(
+        plan.contains("tested=[") && !plan.contains("FilterExec"),
+        "{plan}"
+    );
+    let error = session.sql(UPDATE).await.unwrap_err().to_string();
+    assert!(error.to_lowercase().contains("overflow"), "{error}");
+    assert_eq!(one(&session, "SELECT sum(n) FROM t").await, "0");
+    // A row that is deleted is not tested.
+    session
+        .sql("DELETE FROM t WHERE s = 'too great'")
+        .await
+        .unwrap();
+    session.sql(UPDATE).await.unwrap();
+    let expected = (8..=200_000_i64).filter(|v| v % 10 != 0 && 4 * v % 7 == 0);
+    let sums = one(
+        &session,
+        "SELECT CAST(count(*) AS VARCHAR) || ' ' || CAST(sum(a) AS VARCHAR) FROM t WHERE n = 1 AND s = 'row ' || CAST(a AS VARCHAR)",
+    );
+    let (count, sum) = expected.fold((0, 0), |(count, sum), v| (count + 1, sum + v));
+    assert_eq!(sums.await, format!("{count} {sum}"));
+    assert_eq!(one(&session, "SELECT count(*) FROM t").await, "200000");
+    // Rows of the tail, and of another table's.
+    session
+        .execute(
+            "INSERT INTO t VALUES (1, 2, 0, 'tail'), (1, NULL, 0, 'tail'), (2, 1, 0, 'tail');
+             CREATE TABLE u AS SELECT 1 AS k;
+             UPDATE t SET n = 5 FROM u WHERE t.a < t.b AND t.s = 'tail' AND u.k = t.a",
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        one(&session, "SELECT count(*) FROM t WHERE n = 5").await,
+        "1"
+    );
+}

@@ -8,6 +8,7 @@ mod background;
 mod commit;
 mod compact;
 mod compact_step;
+mod company;
 mod deleted;
 mod encodings;
 mod failed_builds;
@@ -96,7 +97,7 @@ impl Writer {
                 let _ = reply.send(self.writing(|this| this.drop_tables(&names)));
             }
             Request::Commit(commit) => {
-                let commits = self.with_waiting(commit, queue);
+                let commits = self.with_others(commit, queue);
                 self.commit_all(commits);
             }
             Request::Bulk { commit, reply } => {
