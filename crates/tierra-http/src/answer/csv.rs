@@ -1,5 +1,6 @@
 //! Rows as CSV, as a load reads it back.
 
+use bytes::Bytes;
 use tierra_sql::csv::{write_header, write_rows};
 
 use super::parts::Parts;
@@ -27,13 +28,13 @@ impl Csv {
 }
 
 impl Parts for Csv {
-    async fn next(&mut self) -> Result<Option<Vec<u8>>, Fault> {
+    async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         let Some(batch) = self.source.next().await? else {
-            return Ok(self.header.take());
+            return Ok(self.header.take().map(Bytes::from));
         };
         let mut text = self.header.take().unwrap_or_default();
         write_rows(&batch, SEPARATOR, &mut text).map_err(unwritable)?;
-        Ok(Some(text))
+        Ok(Some(text.into()))
     }
 }
 
