@@ -115,6 +115,15 @@ mod tests {
         assert!((geometric_mean([2.0, 8.0]).unwrap() - 4.0).abs() < 1e-12);
     }
 
+    #[test]
+    fn a_part_of_values_in_any_order() {
+        let values = [3.0, 1.0, 2.0];
+        let parts = [0.0, 0.5, 0.75, 1.0].map(|part| quantile_of(&values, part));
+        assert_eq!(parts, [1.0, 2.0, 2.5, 3.0].map(Some));
+        assert_eq!(quantile_of(&[], 0.5), None);
+        assert_eq!(quantile_of(&[1.0, f64::NAN], 0.5), None);
+    }
+
     proptest! {
         #[test]
         fn half_lie_on_either_side(samples in prop::collection::vec(0_u64..1 << 50, 1..200)) {

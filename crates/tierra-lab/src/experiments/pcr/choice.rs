@@ -103,7 +103,7 @@ impl Experiment for ReplicaChoice {
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
-        let count = lab.records(1 << 16, 1 << 23) as usize;
+        let count = lab.records(1 << 17, 1 << 24) as usize;
         let rounds = lab.runs(1, 9);
         let lasts = Duration::from_millis(lab.size(1, 30));
         let positions = count.div_ceil(16);
@@ -160,7 +160,7 @@ impl Experiment for ReplicaChoice {
         rows.extend(summary);
         let parameters = Row::new()
             .count("values", count as u64)
-            .count("positions_of_a_query", positions as u64)
+            .count("positions_of_a_thread", positions as u64)
             .count("rounds", rounds as u64)
             .count("lasts_ms", lasts.as_millis() as u64);
         Ok(Measured {

@@ -124,6 +124,8 @@ impl Store {
             loader.push(batch).by(Tierra::ENGINE, "loading")?;
         }
         loader.finish().by(Tierra::ENGINE, "loading")?;
+        // A few rows would wait in the tail, which has no copies of columns.
+        table.seal().by(Tierra::ENGINE, "sealing")?;
         Ok(table)
     }
 

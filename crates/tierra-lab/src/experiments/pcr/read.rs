@@ -1,7 +1,7 @@
 //! Figure 4.6: sum, select and project on columns under policies of one and two copies.
 //!
-//! The thesis projects ten times as many unsorted positions as there are values. Here a query takes a part of so many, which is more
-//! lines than the caches hold, so that it takes a part of the second or two that all of them would.
+//! The thesis projects ten times as many unsorted positions as there are values. Here a query takes the next of a part of so many
+//! positions, whose lines no cache holds.
 
 use std::time::Duration;
 
@@ -155,7 +155,7 @@ impl Experiment for PcrRead {
         rows.extend(over);
         let parameters = Row::new()
             .count("values", count as u64)
-            .count("positions_of_a_query", positions as u64)
+            .count("positions_of_a_thread", positions as u64)
             .count("rounds", rounds as u64)
             .count("lasts_ms", lasts.as_millis() as u64);
         Ok(Measured {
