@@ -59,8 +59,23 @@ pub fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| (log_sum / f64::from(count)).exp())
 }
 
+/// That part of some values, in any order; `None` if there are none, or if one is not a number.
+pub fn quantile_of(values: &[f64], fraction: f64) -> Option<f64> {
+    if values.is_empty() || values.iter().any(|value| value.is_nan()) {
+        return None;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    Some(interpolated(&sorted, fraction))
+}
+
 /// Linear interpolation between the two samples around `fraction` (Hyndman and Fan's type 7).
 fn quantile(sorted: &[u64], fraction: f64) -> f64 {
+    let sorted: Vec<f64> = sorted.iter().map(|&value| value as f64).collect();
+    interpolated(&sorted, fraction)
+}
+
+fn interpolated(sorted: &[f64], fraction: f64) -> f64 {
     debug_assert!(sorted.is_sorted() && !sorted.is_empty());
     let place = fraction * (sorted.len() - 1) as f64;
     let (below, above) = (place.floor() as usize, place.ceil() as usize);
@@ -98,6 +113,15 @@ mod tests {
         assert_eq!(geometric_mean([1.0, 0.0]), None);
         assert_eq!(geometric_mean([1.0, f64::NAN]), None);
         assert!((geometric_mean([2.0, 8.0]).unwrap() - 4.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_part_of_values_in_any_order() {
+        let values = [3.0, 1.0, 2.0];
+        let parts = [0.0, 0.5, 0.75, 1.0].map(|part| quantile_of(&values, part));
+        assert_eq!(parts, [1.0, 2.0, 2.5, 3.0].map(Some));
+        assert_eq!(quantile_of(&[], 0.5), None);
+        assert_eq!(quantile_of(&[1.0, f64::NAN], 0.5), None);
     }
 
     proptest! {

@@ -34,6 +34,8 @@ mod load;
 mod memory;
 mod needs;
 #[cfg(feature = "sql")]
+mod pcr;
+#[cfg(feature = "sql")]
 mod point;
 #[cfg(feature = "sql")]
 mod reconstruction;
@@ -122,6 +124,16 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &fig5::Fig5,
         #[cfg(feature = "engine")]
         &compress::Compress,
+        #[cfg(feature = "sql")]
+        &pcr::PcrRead,
+        #[cfg(feature = "sql")]
+        &pcr::PcrAppend,
+        #[cfg(feature = "sql")]
+        &pcr::PcrMixed,
+        #[cfg(feature = "sql")]
+        &pcr::PcrSsb,
+        #[cfg(feature = "sql")]
+        &pcr::ReplicaChoice,
         &crash::Crash,
         #[cfg(feature = "engine")]
         &kill::Kill,

@@ -20,7 +20,7 @@ const fn needs(minutes: u32, memory_gib: u32, scratch_gib: u32) -> Needs {
 }
 
 /// By name: minutes, memory, scratch.
-const NEEDS: [(&str, Needs); 45] = [
+const NEEDS: [(&str, Needs); 50] = [
     ("ssb", needs(2, 4, 2)),
     ("ssb-10", needs(15, 16, 8)),
     ("tpch", needs(2, 4, 2)),
@@ -47,6 +47,11 @@ const NEEDS: [(&str, Needs); 45] = [
     ("fig4", needs(5, 6, 12)),
     ("fig5", needs(5, 6, 10)),
     ("compress", needs(30, 3, 0)),
+    ("pcr-read", needs(10, 10, 0)),
+    ("pcr-append", needs(5, 4, 0)),
+    ("pcr-mixed", needs(10, 4, 0)),
+    ("pcr-ssb", needs(10, 12, 2)),
+    ("replica-choice", needs(10, 6, 0)),
     ("crash", needs(45, 1, 0)),
     ("kill", needs(5, 1, 0)),
     ("faults", needs(2, 1, 0)),

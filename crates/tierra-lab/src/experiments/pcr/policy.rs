@@ -1,0 +1,212 @@
+//! Which copies a column has: the policies of the figures.
+//!
+//! [`Policy::asked`] alone decides what the engine is asked for, and with it which copy is read: a policy of one copy forces that
+//! one, one of several leaves the choice to the engine.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use tierra_column::Encoding;
+use tierra_engine::Replicas;
+
+/// Where a copy lies. All of it belongs to the socket on which threads run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A far tier of this name.
+    Tier(&'static str),
+    /// Near memory. A far copy is there as well: without one nothing is durable.
+    Near,
+}
+
+/// The tier that a database is created with.
+pub(super) const FAR: Place = Place::Tier("far");
+/// A second one.
+pub(super) const B: Place = Place::Tier("b");
+
+impl Place {
+    const fn name(self) -> &'static str {
+        match self {
+            Place::Tier(name) => name,
+            Place::Near => "near",
+        }
+    }
+}
+
+/// A copy of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PlacedCopy {
+    pub(super) place: Place,
+    /// `None`: the engine's choice.
+    pub(super) encoding: Option<Encoding>,
+}
+
+impl fmt::Display for PlacedCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.place.name())?;
+        match self.encoding {
+            Some(encoding) => write!(f, "/{encoding}"),
+            None => Ok(()),
+        }
+    }
+}
+
+const fn copy(place: Place, encoding: Encoding) -> PlacedCopy {
+    PlacedCopy {
+        place,
+        encoding: Some(encoding),
+    }
+}
+
+/// A copy in the first far tier.
+pub(super) const fn far(encoding: Encoding) -> PlacedCopy {
+    copy(FAR, encoding)
+}
+
+/// A copy in the second far tier.
+pub(super) const fn b(encoding: Encoding) -> PlacedCopy {
+    copy(B, encoding)
+}
+
+/// A near copy.
+pub(super) const fn near(encoding: Encoding) -> PlacedCopy {
+    copy(Place::Near, encoding)
+}
+
+/// The copies that a column should have, the socket's own first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Policy(Vec<PlacedCopy>);
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let copies: Vec<String> = self.0.iter().map(PlacedCopy::to_string).collect();
+        f.write_str(&copies.join(", "))
+    }
+}
+
+/// What the engine is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// The tiers of a column, with encodings.
+    pub(super) tiers: Vec<String>,
+    /// Whether the column is copied near.
+    pub(super) near: bool,
+}
+
+impl Policy {
+    /// These copies.
+    pub(super) fn of(copies: &[PlacedCopy]) -> Policy {
+        Policy(copies.to_vec())
+    }
+
+    /// Copies in these far tiers whose encoding the engine chooses.
+    pub(super) fn chosen_by_engine(places: &[Place]) -> Policy {
+        let copy = |place: &Place| PlacedCopy {
+            place: *place,
+            encoding: None,
+        };
+        Policy(places.iter().map(copy).collect())
+    }
+
+    /// The copies.
+    pub(super) fn copies(&self) -> &[PlacedCopy] {
+        &self.0
+    }
+
+    /// The policies that force one of its copies each. All far tiers are alike.
+    pub(super) fn alone(&self) -> impl Iterator<Item = Policy> {
+        let alone = |copy: &PlacedCopy| match copy.place {
+            Place::Tier(_) => Policy(vec![PlacedCopy {
+                place: FAR,
+                ..*copy
+            }]),
+            Place::Near => Policy(vec![*copy]),
+        };
+        self.0.iter().map(alone)
+    }
+
+    /// The same places, without encodings: for columns that cannot be packed as the policy says.
+    pub(super) fn places(&self) -> Policy {
+        let mut places: Vec<PlacedCopy> = Vec::new();
+        for PlacedCopy { place, .. } in &self.0 {
+            if places.iter().all(|copy| copy.place != *place) {
+                let (place, encoding) = (*place, None);
+                places.push(PlacedCopy { place, encoding });
+            }
+        }
+        Policy(places)
+    }
+
+    /// What the engine is asked for. A near copy has the encoding of the far copy that would be read without it, so a policy whose near
+    /// copy has an encoding of its own has that one far as well.
+    pub(super) fn asked(&self) -> Asked {
+        let is_near = |copy: &&PlacedCopy| copy.place == Place::Near;
+        let (near, far): (Vec<_>, Vec<_>) = self.0.iter().partition(is_near);
+        let mut tiers: Vec<String> = far.iter().map(|copy| copy.to_string()).collect();
+        for near in &near {
+            if far.iter().all(|far| far.encoding != near.encoding) {
+                let behind = PlacedCopy {
+                    place: FAR,
+                    ..**near
+                };
+                tiers.push(behind.to_string());
+            }
+        }
+        Asked {
+            tiers,
+            near: !near.is_empty(),
+        }
+    }
+
+    /// The same for some columns of a table, and the places alone for all others.
+    pub(super) fn replicas<'c>(&self, columns: impl IntoIterator<Item = &'c str>) -> Replicas {
+        let tiers = self.asked().tiers;
+        let columns = columns.into_iter();
+        let columns = columns.map(|column| (column.to_owned(), tiers.clone()));
+        Replicas {
+            table: self.places().asked().tiers,
+            columns: BTreeMap::from_iter(columns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_near_copy_has_a_far_one_beside_it() {
+        let asked = |copies: &[PlacedCopy]| {
+            let asked = Policy::of(copies).asked();
+            (asked.tiers.join(", "), asked.near)
+        };
+        let (fixed, plain) = (Encoding::Static, Encoding::Plain);
+        assert_eq!(
+            asked(&[far(fixed), b(plain)]),
+            ("far/static, b/plain".to_owned(), false)
+        );
+        assert_eq!(asked(&[near(fixed)]), ("far/static".to_owned(), true));
+        assert_eq!(
+            asked(&[far(fixed), near(fixed)]),
+            ("far/static".to_owned(), true)
+        );
+        let own = Policy::chosen_by_engine(&[FAR, B]);
+        assert_eq!(own.asked().tiers, ["far", "b"]);
+    }
+
+    #[test]
+    fn columns_that_cannot_be_packed_lie_in_the_same_tiers() {
+        let policy = Policy::of(&[
+            far(Encoding::Static),
+            far(Encoding::Plain),
+            b(Encoding::Static),
+        ]);
+        let replicas = policy.replicas(["n"]);
+        assert_eq!(replicas.table, ["far", "b"]);
+        assert_eq!(
+            replicas.columns["n"],
+            ["far/static", "far/plain", "b/static"]
+        );
+        let alone: Vec<String> = policy.alone().map(|it| it.to_string()).collect();
+        assert_eq!(alone, ["far/static", "far/plain", "far/static"]);
+    }
+}

@@ -1,0 +1,465 @@
+//! Figure 4.9: all 13 queries of the Star Schema Benchmark in random order, by the policy of all columns.
+//!
+//! Numbers have the policy's encodings. Texts lie in the same tiers as codes of their dictionaries, as in the thesis. Each thread
+//! runs queries of its own in an order drawn by the seed, the same for all policies.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use tempfile::TempDir;
+use tierra_column::{Encoding, LogicalType};
+use tierra_data::{Part, Scale, Source, ssb};
+use tierra_engine::{Database, TableSpec};
+use tierra_sql::load::{LoadOptions, load_file};
+use tierra_sql::{Session, SessionOptions};
+
+use super::data::{create, optane};
+use super::policy::{B, FAR, Place, PlacedCopy, Policy, b, far, near};
+use super::read::threads_name;
+use super::{Experiment, Measured};
+use crate::answer::{Answer, Reference, Tolerance};
+use crate::bar::Bar;
+use crate::contender::Tierra;
+use crate::dataset::{TableFile, write_parquet};
+use crate::error::{Context, LabError};
+use crate::lab::{self, Lab, SEED, ScaleOption};
+use crate::peers::datafusion::{InMemory, Texts};
+use crate::progress;
+use crate::random::Random;
+use crate::replicas::emulating;
+use crate::results::Tier;
+use crate::row::{Row, distinct, find};
+use crate::sessions::at_once;
+use crate::turns::turns;
+use crate::view::{Unit, View};
+
+/// Rows generated at a time.
+const BATCH_ROWS: usize = 65_536;
+/// Far tiers beside the first.
+const TIERS: [&str; 3] = ["b", "c", "d"];
+
+const POLICY: &str = "policy";
+const THREADS: &str = "threads of queries";
+const OVER: &str = "over_plain";
+
+const VIEWS: [View; 3] = [
+    View {
+        title: "queries a second over those of two uncompressed far copies (figure 4.9)",
+        category: POLICY,
+        series: THREADS,
+        value: OVER,
+        per: None,
+        unit: Unit::Ratio,
+        mean: false,
+    },
+    View {
+        title: "time of a query in the mix, per thread",
+        category: POLICY,
+        series: THREADS,
+        value: "time_ns",
+        per: Some("queries"),
+        unit: Unit::Nanoseconds,
+        mean: false,
+    },
+    View {
+        title: "bytes written to far memory while all tables were loaded",
+        category: POLICY,
+        series: "written to",
+        value: "written_bytes",
+        per: None,
+        unit: Unit::Bytes,
+        mean: false,
+    },
+];
+
+/// The policies of the figure, but those over two sockets; one copy without an encoding, as tables have by default; and the engine's
+/// own two copies.
+fn policies() -> Vec<Policy> {
+    let (plain, fixed, dynamic) = (Encoding::Plain, Encoding::Static, Encoding::Dynamic);
+    let of = |copies: &[PlacedCopy]| Policy::of(copies);
+    let further = |tier| PlacedCopy {
+        place: Place::Tier(tier),
+        encoding: Some(plain),
+    };
+    vec![
+        none(),
+        auto(),
+        one_plain(),
+        two_plain(),
+        of(&[far(plain), b(plain), further("c"), further("d")]),
+        of(&[far(fixed), b(plain)]),
+        two_packed(),
+        of(&[far(fixed), b(dynamic)]),
+        of(&[far(dynamic), b(dynamic)]),
+        of(&[far(plain), near(plain)]),
+        of(&[far(fixed), near(fixed)]),
+        of(&[far(dynamic), near(dynamic)]),
+    ]
+}
+
+/// One far copy in the encodings that fit.
+fn none() -> Policy {
+    Policy::chosen_by_engine(&[FAR])
+}
+
+/// Two far copies in the encodings that the engine chooses.
+fn auto() -> Policy {
+    Policy::chosen_by_engine(&[FAR, B])
+}
+
+fn one_plain() -> Policy {
+    Policy::of(&[far(Encoding::Plain)])
+}
+
+fn two_plain() -> Policy {
+    Policy::of(&[far(Encoding::Plain), b(Encoding::Plain)])
+}
+
+fn two_packed() -> Policy {
+    Policy::of(&[far(Encoding::Static), b(Encoding::Static)])
+}
+
+/// The experiment.
+pub(in super::super) struct PcrSsb;
+
+impl Experiment for PcrSsb {
+    fn name(&self) -> &'static str {
+        "pcr-ssb"
+    }
+
+    fn about(&self) -> &'static str {
+        "how fast is a mix of the Star Schema Benchmark's queries on far data, by the encodings and memories of all columns' copies?"
+    }
+
+    fn heeds(&self) -> &'static [ScaleOption] {
+        &[ScaleOption::Runs]
+    }
+
+    fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
+        let scale = Scale::new(lab.size(0.01, 1.0)).by("the generator", "choosing a scale")?;
+        let rounds = lab.runs(1, 7);
+        let folder = lab.folder("pcr-ssb-files")?;
+        let mut files = Vec::new();
+        for table in ssb::Table::ALL {
+            let batches = table.generate(scale, Part::WHOLE, BATCH_ROWS);
+            let file = write_parquet(&folder, table.name(), &table.schema(), batches)?;
+            files.push(file);
+        }
+        let references = references(lab, &files)?;
+        let specs = specs(lab, &files)?;
+        let policies = policies();
+        let bar = progress::bar("policies", policies.len());
+        let (mut stores, mut rows) = (Vec::new(), Vec::new());
+        for policy in &policies {
+            bar.set_message(policy.to_string());
+            let store = Store::create(lab, policy, &specs, &files)?;
+            rows.push(
+                Row::new()
+                    .text(POLICY, policy.to_string())
+                    .text("written to", "far memory")
+                    .count("written_bytes", store.written_bytes),
+            );
+            stores.push(store);
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        for threads in lab::thread_counts() {
+            let mut times = vec![Vec::with_capacity(rounds); policies.len()];
+            emulating(Some(optane(threads)), || {
+                for turn in turns(policies.len(), rounds) {
+                    let store = &mut stores[turn.contender];
+                    let sessions = &mut store.sessions[..threads];
+                    let time = at_once(sessions, |thread, session| {
+                        let seed = SEED ^ (turn.round * lab::threads() + thread) as u64;
+                        for query in order(seed) {
+                            ask(lab, session, query, &references[query])?;
+                        }
+                        Ok(())
+                    })?;
+                    if !turn.is_warm_up() {
+                        times[turn.contender].push(time.as_nanos() as u64);
+                    }
+                }
+                Ok(())
+            })?;
+            for (policy, times) in policies.iter().zip(times) {
+                rows.push(
+                    Row::new()
+                        .text(POLICY, policy.to_string())
+                        .text(THREADS, threads_name(threads))
+                        .count("threads", threads as u64)
+                        .count("queries", ssb::QUERIES.len() as u64)
+                        .samples("time", "ns", times),
+                );
+            }
+        }
+        let over = over_plain(&rows);
+        rows.extend(over);
+        let parameters = Row::new()
+            .number("scale", scale.factor())
+            .count("rounds", rounds as u64);
+        Ok(Measured {
+            tier: Tier::Emulated,
+            parameters,
+            rows,
+        })
+    }
+
+    fn bars(&self, rows: &[Row]) -> Vec<Bar> {
+        let plain = two_plain();
+        let mut bars = Vec::new();
+        for threads in ["1 thread", "2 threads"] {
+            let over = best(rows, threads).zip(time(rows, &plain, threads));
+            bars.push(Bar::at_least(
+                format!("pcr-ssb: queries a second with the best two copies over two uncompressed far ones, emulated optane, {threads}"),
+                1.25,
+                over.map(|(best, plain)| plain / best),
+            ));
+            let over = best(rows, threads).zip(time(rows, &auto(), threads));
+            bars.push(Bar::at_least(
+                format!("pcr-ssb: queries a second with the engine's two copies over the best two, emulated optane, {threads}"),
+                0.95,
+                over.map(|(best, auto)| best / auto),
+            ));
+            let over = time(rows, &none(), threads).zip(time(rows, &auto(), threads));
+            bars.push(Bar::at_least(
+                format!("pcr-ssb: queries a second with the engine's two copies over one copy as tables have by default, emulated optane, {threads}"),
+                1.0,
+                over.map(|(none, auto)| none / auto),
+            ));
+        }
+        let written = |policy: &Policy| {
+            let identity = [
+                (POLICY, policy.to_string()),
+                ("written to", "far memory".to_owned()),
+            ];
+            let identity = identity.each_ref().map(|(key, text)| (*key, text.as_str()));
+            find(rows, &identity)?.value("written_bytes")
+        };
+        let over = written(&two_packed()).zip(written(&one_plain()));
+        bars.push(Bar::at_most(
+            "pcr-ssb: bytes written to far memory for two static copies over those for one uncompressed copy",
+            1.0,
+            over.map(|(packed, plain)| packed / plain),
+        ));
+        bars
+    }
+
+    fn views(&self) -> &'static [View] {
+        &VIEWS
+    }
+
+    fn paper(&self) -> Vec<Row> {
+        // Section 4.2.3: the best policy over two uncompressed copies in persistent memory.
+        let over = |threads: &str, times: f64| {
+            Row::new()
+                .text(POLICY, "the best (paper)")
+                .text(THREADS, threads)
+                .number(OVER, times)
+        };
+        vec![
+            over("1 thread (paper)", 1.2),
+            over("3 threads (paper)", 1.25),
+            over("6 threads, two sockets (paper)", 1.2),
+        ]
+    }
+}
+
+/// A database whose columns have a policy, and a session a thread.
+struct Store {
+    sessions: Vec<Session>,
+    written_bytes: u64,
+    // Removed last.
+    _folder: TempDir,
+}
+
+impl Store {
+    fn create(
+        lab: &Lab,
+        policy: &Policy,
+        specs: &[TableSpec],
+        files: &[TableFile],
+    ) -> Result<Store, LabError> {
+        let folder = lab.folder_in_memory()?;
+        let database = create(folder.path(), lab::threads(), &TIERS)?;
+        for spec in specs {
+            let mut spec = spec.clone();
+            for column in &mut spec.columns {
+                column.near = Some(policy.asked().near);
+            }
+            let numbers = spec.columns.iter();
+            let numbers = numbers.filter(|column| column.ty == LogicalType::Integer);
+            let replicas = policy.replicas(numbers.map(|column| column.name.as_str()));
+            let created = database.create_table_in(spec, replicas);
+            created.by(
+                Tierra::ENGINE,
+                format!("creating a table with copies {policy}"),
+            )?;
+        }
+        load(&database, files)?;
+        let settled = database.wait_for_near_copies();
+        settled.by(Tierra::ENGINE, "copying rows near")?;
+        let tiers = database.tiers_without_page_sizes();
+        let written = tiers.iter().filter_map(|tier| tier.written());
+        let options = SessionOptions {
+            // A query has a thread of its own.
+            threads: Some(1),
+            ..SessionOptions::default()
+        };
+        let session = || {
+            let session = Session::new(Arc::clone(&database), &options);
+            session.by(Tierra::ENGINE, "opening a session")
+        };
+        Ok(Store {
+            sessions: (0..lab::threads())
+                .map(|_| session())
+                .collect::<Result<_, _>>()?,
+            written_bytes: written.map(|written| written.bytes).sum(),
+            _folder: folder,
+        })
+    }
+}
+
+fn load(database: &Arc<Database>, files: &[TableFile]) -> Result<(), LabError> {
+    for file in files {
+        let loaded = load_file(database, &file.table, &file.path, &LoadOptions::default());
+        loaded.by(Tierra::ENGINE, format!("loading {}", file.table))?;
+    }
+    Ok(())
+}
+
+/// The tables that a load of the files makes.
+fn specs(lab: &Lab, files: &[TableFile]) -> Result<Vec<TableSpec>, LabError> {
+    let folder = lab.folder_in_memory()?;
+    let database = create(folder.path(), lab::threads(), &[])?;
+    load(&database, files)?;
+    let spec = |file: &TableFile| {
+        let table = database.table(&file.table);
+        table.expect("it was loaded").spec().clone()
+    };
+    Ok(files.iter().map(spec).collect())
+}
+
+/// DataFusion's answers, by query.
+fn references(lab: &Lab, files: &[TableFile]) -> Result<Vec<Reference>, LabError> {
+    let who = Texts::Utf8.engine();
+    let peer = lab.runtime().block_on(InMemory::load(files, Texts::Utf8));
+    let peer = peer.by(who, "loading")?;
+    let reference = |query: &ssb::Query| {
+        let answer = lab.runtime().block_on(peer.query(query.sql));
+        let answer = answer.by(who, format!("answering {}", query.name))?;
+        let order = lab.runtime().block_on(peer.order(query.sql));
+        Ok(Reference {
+            who: who.to_owned(),
+            answer: Answer::of(&answer).by("Arrow", "showing an answer")?,
+            order: order.by(who, format!("planning {}", query.name))?,
+        })
+    };
+    ssb::QUERIES.iter().map(reference).collect()
+}
+
+/// All queries in an order drawn by a seed.
+fn order(seed: u64) -> Vec<usize> {
+    let mut random = Random::new(seed);
+    let mut order = Vec::from_iter(0..ssb::QUERIES.len());
+    for last in (1..order.len()).rev() {
+        order.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    order
+}
+
+fn ask(lab: &Lab, session: &Session, query: usize, right: &Reference) -> Result<(), LabError> {
+    let ssb::Query { name, sql, .. } = &ssb::QUERIES[query];
+    let batches: Result<Vec<RecordBatch>, _> = lab.runtime().block_on(session.query(sql));
+    let batches = batches.by(Tierra::ENGINE, format!("answering {name}"))?;
+    let answer = Answer::of(&batches).by("Arrow", "showing an answer")?;
+    answer.check(name, Tierra::ENGINE, right, Tolerance::EXACT_DECIMALS)
+}
+
+/// The time of the mix.
+fn time(rows: &[Row], policy: &Policy, threads: &str) -> Option<f64> {
+    let policy = policy.to_string();
+    find(rows, &[(POLICY, &policy), (THREADS, threads)])?.value("time_ns")
+}
+
+/// That with the best policy of two far copies, or of one far and one near.
+fn best(rows: &[Row], threads: &str) -> Option<f64> {
+    let policies = policies();
+    let two = policies.iter().filter(|it| it.copies().len() == 2);
+    let times: Option<Vec<f64>> = two.map(|policy| time(rows, policy, threads)).collect();
+    times?.into_iter().reduce(f64::min)
+}
+
+/// Queries a second over those of two uncompressed copies.
+fn over_plain(rows: &[Row]) -> Vec<Row> {
+    let mut over = Vec::new();
+    for threads in distinct(rows, THREADS) {
+        for policy in policies() {
+            let times = time(rows, &two_plain(), &threads).zip(time(rows, &policy, &threads));
+            if let Some((plain, time)) = times {
+                let row = Row::new().text(POLICY, policy.to_string());
+                let row = row.text(THREADS, &threads);
+                over.push(row.number(OVER, plain / time));
+            }
+        }
+    }
+    over
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_runs_every_query_once() {
+        let (one, other) = (order(1), order(2));
+        assert_ne!(one, other);
+        for mut order in [one, other] {
+            order.sort_unstable();
+            assert_eq!(order, Vec::from_iter(0..ssb::QUERIES.len()));
+        }
+    }
+
+    #[test]
+    fn bars_are_on_the_best_the_engines_and_what_is_written() {
+        let rows = |packed_ns: u64, auto_ns: u64, packed_bytes: u64| {
+            let mut rows = Vec::new();
+            for policy in policies() {
+                let name = policy.to_string();
+                let mut time_ns = 1000;
+                if policy == auto() {
+                    time_ns = auto_ns;
+                }
+                if policy == two_packed() {
+                    time_ns = packed_ns;
+                }
+                for threads in ["1 thread", "2 threads"] {
+                    rows.push(
+                        Row::new()
+                            .text(POLICY, &name)
+                            .text(THREADS, threads)
+                            .samples("time", "ns", vec![time_ns; 3]),
+                    );
+                }
+                let bytes = match policy == two_packed() {
+                    true => packed_bytes,
+                    false => 100,
+                };
+                rows.push(
+                    Row::new()
+                        .text(POLICY, &name)
+                        .text("written to", "far memory")
+                        .count("written_bytes", bytes),
+                );
+            }
+            rows
+        };
+        let met = |rows: &[Row]| Vec::from_iter(PcrSsb.bars(rows).iter().map(|bar| bar.met));
+        assert_eq!(met(&rows(750, 760, 99)), [true; 7]);
+        assert_eq!(
+            met(&rows(900, 1100, 101)),
+            [false, false, false, false, false, false, false]
+        );
+        assert_eq!(met(&[]), [false; 7]);
+    }
+}
