@@ -17,7 +17,9 @@ use self::asked::Asked;
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::LabError;
-use crate::fuzz::{CASES_OF_A_SET, Difference, Fuzzer, Journal, Kind, Tally, case_number};
+use crate::fuzz::{
+    CASES_OF_A_SET, Construct, Difference, Fuzzer, Journal, Kind, Tally, case_number,
+};
 use crate::lab::{self, Lab, SEED, ScaleOption};
 use crate::peers::duckdb::DuckDb;
 use crate::progress;
@@ -115,6 +117,20 @@ impl Experiment for SqlFuzz {
                 share,
             ),
         ];
+        // An earlier run did not count them.
+        let constructs: Vec<f64> = rows
+            .iter()
+            .filter(|row| row.is(&[("tables", SIZES[0])]))
+            .filter_map(|row| row.value("with_it_compared"))
+            .collect();
+        if !constructs.is_empty() {
+            let missing = constructs.iter().filter(|compared| **compared == 0.0);
+            bars.push(Bar::at_most(
+                "sql-fuzz: constructs of the grammar that no compared query has",
+                0.0,
+                Some(missing.count() as f64),
+            ));
+        }
         bars.extend(writes::bars(rows));
         bars
     }
@@ -260,6 +276,16 @@ fn rows_of(size: &str, tally: &Tally) -> Vec<Row> {
                 .count("differences", counts.differences),
         );
     }
+    for construct in Construct::ALL {
+        let (all, compared) = tally.with(*construct);
+        rows.push(
+            Row::new()
+                .text("tables", size)
+                .text("construct", construct.name())
+                .count("with_it", all)
+                .count("with_it_compared", compared),
+        );
+    }
     let reasons = tally
         .refused
         .iter()
@@ -331,6 +357,13 @@ mod tests {
         };
         assert_eq!(met(0), [true; 4]);
         assert_eq!(met(1), [false, true, true, true]);
+        let construct = |compared| {
+            let row = Row::new()
+                .text("tables", SIZES[0])
+                .count("with_it_compared", compared);
+            SqlFuzz.bars(&[row]).last().expect("a bar").met
+        };
+        assert!(construct(1) && !construct(0));
         assert!(SqlFuzz.bars(&[]).iter().all(|bar| !bar.met));
     }
 }

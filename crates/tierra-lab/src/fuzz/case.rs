@@ -4,9 +4,12 @@
 //! with its negation, and with an unknown one (Rigger and Su, Finding Bugs in Database Systems via Query Partitioning, 2020).
 //! And the rows that a filter passes are those for which the condition in the select list is true.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::choices::Choices;
+use super::construct::Construct;
 use super::grammar::{Grammar, Limits};
 use super::sql::{Dialect, Sql, sql};
 use super::table::Table;
@@ -28,6 +31,8 @@ pub(crate) struct Case {
     pub(crate) types: Vec<Type>,
     /// Whether the rows have a defined order.
     pub(crate) ordered: bool,
+    /// What it is made of.
+    pub(crate) constructs: BTreeSet<Construct>,
 }
 
 /// The other side of a comparison.
@@ -90,6 +95,7 @@ impl Case {
                     right: Right::Peer(query.sql.text(dialect)),
                     types: query.types(),
                     ordered: query.ordered,
+                    constructs: query.sql.constructs(),
                 }
             }
             1 => {
@@ -108,6 +114,7 @@ impl Case {
                     right: Right::Peer(query.sql.text(dialect)),
                     types: query.types(),
                     ordered: query.ordered,
+                    constructs: query.sql.constructs(),
                 }
             }
             2 => partition(choices, tables, limits),
@@ -172,12 +179,14 @@ fn partition(choices: &mut Choices, tables: &[Table], limits: Limits) -> Case {
             .map(|part| part.text(Dialect::Tierra))
             .collect(),
     };
+    let constructs = whole.all.and(whole.condition).constructs();
     Case {
         kind: Kind::Partition,
         left: vec![first],
         right: Right::Parts(right, whole.distinct),
         types: whole.types,
         ordered: false,
+        constructs,
     }
 }
 
@@ -196,11 +205,14 @@ fn filter(choices: &mut Choices, tables: &[Table], limits: Limits) -> Case {
         right: Right::Parts(vec![sum.text(Dialect::Tierra)], false),
         types: vec![Type::Big],
         ordered: false,
+        constructs: count.constructs(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -212,8 +224,71 @@ mod tests {
             let again = Case::new(&mut Choices::repeated(drawn.made()), &tables, false);
             assert_eq!(first.statements(), again.statements());
         }
+        // Of the constructs a query of the plainest choices has none.
         let plainest = Case::new(&mut Choices::repeated(Vec::new()), &tables, false);
         assert_eq!(plainest.kind, Kind::Peer);
         assert_eq!(plainest.left, ["SELECT a1.id AS x2 FROM t0 AS a1"]);
+        assert!(plainest.constructs.is_empty());
+    }
+
+    /// How many of the cases have each construct.
+    fn counted(sqlite: bool, large: bool) -> BTreeMap<Construct, u64> {
+        let mut counts = BTreeMap::new();
+        for set in 0..60 {
+            let tables = Table::set(&mut Choices::seeded(set), large, sqlite);
+            for query in 0..100 {
+                let seed = 1_000 * set + query;
+                let case = Case::new(&mut Choices::seeded(seed), &tables, sqlite);
+                for construct in case.constructs {
+                    *counts.entry(construct).or_insert(0) += 1;
+                }
+            }
+        }
+        counts
+    }
+
+    #[test]
+    fn every_construct_is_made_over_small_and_large_tables() {
+        for large in [false, true] {
+            let counts = counted(false, large);
+            let rare: Vec<_> = Construct::ALL
+                .iter()
+                .filter(|construct| counts.get(construct).is_none_or(|count| *count < 3))
+                .collect();
+            assert!(rare.is_empty(), "{rare:?} of {counts:#?}");
+        }
+    }
+
+    #[test]
+    fn what_sqlite_does_not_have_is_not_asked_of_it() {
+        use Construct::*;
+        let counts = counted(true, false);
+        let lacks = [
+            Unnest,
+            DistinctOn,
+            LateralRows,
+            OrderedAggregate,
+            Qualify,
+            DrawnCondition,
+        ];
+        let lacks = lacks
+            .into_iter()
+            .chain([SetsOfComputed, Grouping, Months, DateTrunc]);
+        for construct in lacks.chain([IgnoreNulls, SemiJoinOfNulls, DaysBetween]) {
+            assert_eq!(counts.get(&construct), None, "{construct:?}");
+        }
+        let has = [
+            GroupByFunctionOfKey,
+            GroupByKeyAlone,
+            GroupOfGroups,
+            Window,
+            WindowAboveLimit,
+        ];
+        let has = has
+            .into_iter()
+            .chain([LimitOfRenamed, LimitAboveLimit, FullJoin, RightJoin]);
+        for construct in has.chain([ScalarFirst, ScalarByKey, RangeFrame, GroupsFrame, NthValue]) {
+            assert!(counts.contains_key(&construct), "{construct:?}");
+        }
     }
 }

@@ -5,6 +5,8 @@
 //!   {"first": 14286702086, "tally": {…}}      a set of tables that is done, one a line
 //! ```
 //!
+//! A grammar is part of its program: one that was built anew is another program, whatever its grammar is.
+//!
 //! Invariant: a line is written after its set is done, at once; a line cut short, or another run's file, counts for nothing.
 
 use std::collections::HashMap;
@@ -146,6 +148,19 @@ mod tests {
         assert!(
             Journal::open(&path, 200).unwrap().1.is_empty(),
             "another run"
+        );
+
+        // Another program, and so another grammar.
+        let (mut journal, _) = Journal::open(&path, 200).unwrap();
+        journal.note(7, &tally(1)).unwrap();
+        drop(journal);
+        let text = fs::read_to_string(&path).unwrap();
+        let other = text.replacen("Some((", "Some((1", 1);
+        assert_ne!(text, other);
+        fs::write(&path, other).unwrap();
+        assert!(
+            Journal::open(&path, 200).unwrap().1.is_empty(),
+            "another program"
         );
 
         let (journal, _) = Journal::open(&path, 200).unwrap();

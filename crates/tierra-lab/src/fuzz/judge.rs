@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Kind, Right};
 use super::cells::{Cell, Rows, difference, without_repeats};
+use super::construct::Construct;
 use super::engine::{Answer, NO_ANSWER};
 use super::sql::Dialect;
 use super::table::Table;
@@ -87,9 +88,16 @@ pub struct Tally {
     pub peer_refused: BTreeMap<String, (u64, String)>,
     /// What differs.
     pub differences: Vec<Difference>,
+    /// The numbers of queries with each construct: all, and those whose answers were compared.
+    constructs: BTreeMap<Construct, (u64, u64)>,
 }
 
 impl Tally {
+    /// The numbers of queries with a construct: all, and those whose answers were compared.
+    pub fn with(&self, construct: Construct) -> (u64, u64) {
+        self.constructs.get(&construct).copied().unwrap_or_default()
+    }
+
     /// All queries.
     pub fn total(&self) -> u64 {
         self.counts.values().map(|counts| counts.queries).sum()
@@ -127,11 +135,22 @@ impl Tally {
             self.peer_refused.entry(reason).or_insert((0, example)).0 += count;
         }
         self.differences.extend(other.differences);
+        for (construct, (all, compared)) in other.constructs {
+            let counts = self.constructs.entry(construct).or_default();
+            counts.0 += all;
+            counts.1 += compared;
+        }
     }
 
     pub(crate) fn count(&mut self, verdict: &Verdict, case: &Case) {
         let counts = self.counts.entry(case.kind).or_default();
         counts.queries += 1;
+        let compared = matches!(verdict, Verdict::Agrees | Verdict::Differs(_));
+        for construct in &case.constructs {
+            let counts = self.constructs.entry(*construct).or_default();
+            counts.0 += 1;
+            counts.1 += u64::from(compared);
+        }
         let example = || case.left.join("; ");
         match verdict {
             Verdict::Agrees => {}
@@ -308,6 +327,7 @@ mod tests {
             right,
             types: vec![Type::Dec(5, 2)],
             ordered: false,
+            constructs: [Construct::Unnest].into(),
         }
     }
 
@@ -339,6 +359,19 @@ mod tests {
             judged(&["3", "2", "1"], &["1"], false),
             Verdict::Differs(_)
         ));
+    }
+
+    #[test]
+    fn constructs_that_nobody_answers_are_not_compared() {
+        let peer = case(Kind::Peer, Right::Peer("SELECT x FROM t".to_owned()));
+        let mut tally = Tally::default();
+        tally.count(&Verdict::PeerRefused("no such function".to_owned()), &peer);
+        assert_eq!(tally.with(Construct::Unnest), (1, 0));
+        let mut more = Tally::default();
+        more.count(&Verdict::Agrees, &peer);
+        tally.add(more);
+        assert_eq!(tally.with(Construct::Unnest), (2, 1));
+        assert_eq!(tally.with(Construct::Window), (0, 0));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod case;
 mod cells;
 mod choices;
+mod construct;
 mod engine;
 mod grammar;
 mod journal;
@@ -21,6 +22,7 @@ mod value;
 
 pub use case::Kind;
 pub use cells::{Cell, Rows};
+pub use construct::Construct;
 pub use engine::{Answer, Peer};
 pub use journal::Journal;
 pub use judge::{Counts, Difference, Tally};
@@ -137,7 +139,7 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
                 if differs {
                     eprintln!("Case {number} differs: {}", what.sort);
                 }
-                let (case, fewer, what) = match is_made_smaller {
+                let (mut smaller, fewer, what) = match is_made_smaller {
                     true => self.smaller(*number, &tables, what)?,
                     false => (case.clone(), tables.clone(), what.clone()),
                 };
@@ -145,9 +147,12 @@ impl<'r, P: Peer> Fuzzer<'r, P> {
                     // Reducing may have removed rows of the tables.
                     self.load(&tables, set)?;
                 }
-                tally.count(&verdict, &case);
+                // It counts for all that it was made of.
+                smaller.constructs.clone_from(&case.constructs);
+                tally.count(&verdict, &smaller);
                 if differs && tally.differences.len() < MOST_REPORTED {
-                    let difference = Difference::new(*number, &case, &fewer, &settings(set), &what);
+                    let difference =
+                        Difference::new(*number, &smaller, &fewer, &settings(set), &what);
                     report(&difference);
                     tally.differences.push(difference);
                 }

@@ -107,7 +107,7 @@ impl<P: Peer> Fuzzer<'_, P> {
             let table = &mut fewer[index];
             let columns = std::mem::take(&mut table.columns).into_iter();
             let named = |column: &Column| {
-                column.name == "id" || text.contains(&format!(".{}", column.name))
+                column.name.starts_with("id") || text.contains(&format!(".{}", column.name))
             };
             table.columns = columns.filter(named).collect();
             self.load(&fewer, set)?;

@@ -3,7 +3,9 @@
 //! Values are separate pieces, so that a statement can be written with parameters instead.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
+use super::construct::Construct;
 use super::value::{Type, Value};
 
 /// The dialect of an engine.
@@ -29,6 +31,8 @@ enum Piece {
     Each([Cow<'static, str>; 3]),
     /// A value of a type.
     Value(Type, Value),
+    /// Nothing: says what the text around it is.
+    Mark(Construct),
 }
 
 impl Sql {
@@ -69,6 +73,31 @@ impl Sql {
         all
     }
 
+    /// What is marked in it.
+    pub(crate) fn constructs(&self) -> BTreeSet<Construct> {
+        let marked = self.0.iter().filter_map(|piece| match piece {
+            Piece::Mark(construct) => Some(*construct),
+            _ => None,
+        });
+        marked.collect()
+    }
+
+    /// Whether it is marked as that.
+    pub(crate) fn has(&self, construct: Construct) -> bool {
+        let is_it = |piece: &Piece| matches!(piece, Piece::Mark(mark) if *mark == construct);
+        self.0.iter().any(is_it)
+    }
+
+    /// Whether it is nothing at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The statement in Tierra's dialect.
+    pub(crate) fn plain(&self) -> String {
+        self.text(Dialect::Tierra)
+    }
+
     /// The statement in one dialect.
     pub(crate) fn text(&self, dialect: Dialect) -> String {
         self.write(
@@ -101,6 +130,7 @@ impl Sql {
                 Piece::Text(same) => text.push_str(same),
                 Piece::Each(own) => text.push_str(&own[dialect as usize]),
                 Piece::Value(ty, value) => value_into(&mut text, *ty, value),
+                Piece::Mark(_) => {}
             }
         }
         text
@@ -116,6 +146,12 @@ impl From<&'static str> for Sql {
 impl From<String> for Sql {
     fn from(text: String) -> Sql {
         Sql(vec![Piece::Text(text.into())])
+    }
+}
+
+impl From<Construct> for Sql {
+    fn from(construct: Construct) -> Sql {
+        Sql(vec![Piece::Mark(construct)])
     }
 }
 

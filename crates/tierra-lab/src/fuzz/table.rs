@@ -21,7 +21,9 @@ use crate::random::Random;
 pub struct Table {
     pub(crate) name: String,
     pub(crate) columns: Vec<Column>,
-    /// Whether the first column is declared as the primary key. It is unique in any case.
+    /// How many columns, the first ones, are unique together.
+    pub(crate) key: usize,
+    /// Whether they are declared as the primary key.
     pub(crate) keyed: bool,
     /// The numbers of its rows, in parts that are loaded one after another.
     pub(crate) parts: Vec<Vec<u64>>,
@@ -45,8 +47,10 @@ pub(crate) struct Column {
 /// The distribution of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Shape {
-    /// Every row has a different value.
-    Unique,
+    /// The row's number, divided by that: with 1, every row has a different value.
+    Quotient(u64),
+    /// The remainder of that division.
+    Remainder(u64),
     /// That many different values.
     Few(u64),
     /// Ascending, each value that often.
@@ -77,6 +81,9 @@ const WORDS: [&str; 16] = [
     "zoë",
     "日本",
 ];
+/// An hour and a day in microseconds.
+const HOUR: i128 = 3_600_000_000;
+const DAY: i128 = 24 * HOUR;
 /// Words of ASCII come first.
 const ASCII_WORDS: u64 = 14;
 
@@ -134,8 +141,10 @@ impl Column {
 
     /// The greatest magnitude of its values in units of the last digit, in quarters for DOUBLE.
     pub(crate) fn most(&self) -> u128 {
-        match self.shape {
-            Shape::Extreme => self.ty.most(),
+        match (self.shape, self.ty) {
+            (Shape::Extreme, _) => self.ty.most(),
+            (_, Type::Date) => 300_000,
+            (_, Type::Timestamp) => 300_000 * DAY.unsigned_abs(),
             _ => (500_000 * self.factor().unsigned_abs()).min(self.ty.most()),
         }
     }
@@ -143,6 +152,11 @@ impl Column {
     /// Whether sums of its values are independent of their order: a DOUBLE only if it has small multiples of a quarter.
     pub(crate) fn is_summable(&self) -> bool {
         self.ty != Type::Double || self.shape != Shape::Extreme
+    }
+
+    /// Whether it is one of the columns of the key, whose values never repeat together.
+    fn is_key(&self) -> bool {
+        matches!(self.shape, Shape::Quotient(_) | Shape::Remainder(_))
     }
 
     /// A step in units of the last digit.
@@ -161,7 +175,8 @@ impl Column {
             return Value::Null;
         }
         let step: i64 = match self.shape {
-            Shape::Unique => row as i64,
+            Shape::Quotient(divisor) => (row / divisor) as i64,
+            Shape::Remainder(divisor) => (row % divisor) as i64,
             Shape::Few(count) => random.below(count) as i64 - (count / 3) as i64,
             Shape::Sorted(repeats) => (row / repeats) as i64 % 500_000,
             Shape::Sparse if random.below(30) > 0 => 7,
@@ -181,10 +196,19 @@ impl Column {
             Type::Dec(..) => Value::Number(number % (self.ty.most() as i128 + 1)),
             Type::Int | Type::Big => Value::Number(number),
             Type::Double => Value::Double(step as f64 / 4.0),
+            Type::Date if self.is_key() => Value::Number(number),
             Type::Date => Value::Number(10_000 + number % 30_000),
             Type::Timestamp => {
-                let unit = [1, 3_600_000_000, 86_400_000_000][self.seed as usize % 3];
-                Value::Number((number % 20_000) * unit)
+                let unit = [1, HOUR, DAY][self.seed as usize % 3];
+                // Around 1970, and centuries before, not at midnight.
+                let start = [0, -30_000 * DAY + 1, -200_000 * DAY - 7 * HOUR];
+                let start = start[(self.seed / 3) as usize % 3];
+                let number = if self.is_key() {
+                    number
+                } else {
+                    number % 20_000
+                };
+                Value::Number(start + number * unit)
             }
             Type::Text => Value::Text(match self.seed % 4 {
                 0 => WORDS[step.unsigned_abs() as usize % WORDS.len()].to_owned(),
@@ -216,9 +240,9 @@ impl Column {
             ),
             Type::Date => Value::Number(if low { -719_162 } else { 2_932_896 }),
             Type::Timestamp => Value::Number(if low {
-                -719_162 * 86_400_000_000
+                -719_162 * DAY
             } else {
-                2_932_896 * 86_400_000_000 + 1
+                2_932_896 * DAY + 1
             }),
             Type::Bool | Type::Text => self.value_of(0),
         }
@@ -314,14 +338,30 @@ impl Table {
     }
 
     fn random(choices: &mut Choices, name: String, rows: u64, sqlite: bool) -> Table {
-        let ty = choices.one_of(&[Type::Big, Type::Int, Type::Big, Type::Text]);
-        let mut key = Column::random(choices, "id".to_owned(), ty, true);
-        key.shape = Shape::Unique;
-        key.null_once_in = 0;
-        if key.ty == Type::Text {
-            key.seed = key.seed / 4 * 4 + 3;
+        let divisor = choices.one_of(&[0, 0, 0, 2, 7, 1_000]);
+        let shapes = match divisor {
+            0 => vec![Shape::Quotient(1)],
+            divisor => vec![Shape::Quotient(divisor), Shape::Remainder(divisor)],
+        };
+        let key = shapes.len();
+        let mut columns = Vec::new();
+        for (shape, name) in shapes.into_iter().zip(["id", "id2"]) {
+            let types = [
+                Type::Big,
+                Type::Int,
+                Type::Timestamp,
+                Type::Text,
+                Type::Date,
+            ];
+            let ty = types[choices.weighted(&[4, 2, 3, 2, 2])];
+            let mut column = Column::random(choices, name.to_owned(), ty, true);
+            column.shape = shape;
+            column.null_once_in = 0;
+            if ty == Type::Text {
+                column.seed = column.seed / 4 * 4 + 3;
+            }
+            columns.push(column);
         }
-        let mut columns = vec![key];
         for number in 0..2 + choices.index(5) {
             let ty = match choices.weighted(&[4, 3, 2, 3, 3, 2, 2, 4]) {
                 0 => Type::Int,
@@ -353,6 +393,7 @@ impl Table {
         Table {
             name,
             columns,
+            key,
             keyed: choices.below(2) == 1,
             parts,
             sealed,
@@ -378,14 +419,23 @@ impl Table {
     /// The statement that creates it.
     pub fn create(&self, dialect: Dialect) -> String {
         let columns = self.columns.iter().enumerate().map(|(number, column)| {
-            let null = match (number, self.keyed, column.is_nullable()) {
-                (0, true, _) => " PRIMARY KEY",
-                (_, _, false) => " NOT NULL",
+            let null = match (
+                column.is_nullable(),
+                self.keyed && self.key == 1 && number == 0,
+            ) {
+                (_, true) => " PRIMARY KEY",
+                (false, _) => " NOT NULL",
                 _ => "",
             };
             format!("{} {}{null}", column.name, column.ty.name(dialect))
         });
-        let columns = columns.collect::<Vec<_>>().join(", ");
+        let mut columns = columns.collect::<Vec<_>>();
+        if self.keyed && self.key > 1 {
+            let names = self.columns[..self.key].iter();
+            let names: Vec<&str> = names.map(|column| column.name.as_str()).collect();
+            columns.push(format!("PRIMARY KEY ({})", names.join(", ")));
+        }
+        let columns = columns.join(", ");
         let mut options = Vec::new();
         for column in &self.columns {
             if let Some(encoding) = column.encoding {
@@ -457,11 +507,44 @@ mod tests {
     }
 
     #[test]
+    fn keys_have_one_column_or_two_and_times_lie_before_1970_too() {
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..200 {
+            for table in Table::set(&mut Choices::seeded(seed), false, false) {
+                seen.insert((table.keyed, table.key, format!("{:?}", table.columns[0].ty)));
+                let times = table
+                    .columns
+                    .iter()
+                    .filter(|column| column.ty == Type::Timestamp);
+                for time in times {
+                    if let Value::Number(micros) = time.value(1) {
+                        seen.insert((micros < 0, 0, "TIMESTAMP".to_owned()));
+                    }
+                }
+            }
+        }
+        let has = |keyed, key, ty: &str| seen.contains(&(keyed, key, ty.to_owned()));
+        for ty in ["Int", "Big", "Text", "Date", "Timestamp"] {
+            assert!(
+                has(true, 1, ty) && has(true, 2, ty) && has(false, 2, ty),
+                "{seen:?}"
+            );
+        }
+        assert!(has(true, 0, "TIMESTAMP") && has(false, 0, "TIMESTAMP"));
+    }
+
+    #[test]
     fn keys_never_repeat() {
         for seed in 0..20 {
             for table in Table::set(&mut Choices::seeded(seed), false, seed % 2 == 0) {
                 let mut keys: Vec<String> = (0..1_000)
-                    .map(|row| format!("{:?}", table.columns[0].value(row)))
+                    .map(|row| {
+                        let key = table.columns[..table.key].iter();
+                        format!(
+                            "{:?}",
+                            key.map(|column| column.value(row)).collect::<Vec<_>>()
+                        )
+                    })
                     .collect();
                 keys.sort();
                 keys.dedup();

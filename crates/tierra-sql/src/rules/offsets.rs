@@ -4,6 +4,10 @@
 //! goes the number of rows that the limit yields, without those that it skips. So `(SELECT x, y .. ORDER BY x LIMIT 3 OFFSET 1)
 //! EXCEPT ALL ..`, whose windows want an order by x and y, took two rows. While the rule works, an operator above the limit
 //! lets no order pass.
+//!
+//! And it takes a sort away whose keys a projection between them and the limit leaves out, for nobody seems to ask for it. With
+//! LIMIT the sort yields only so many rows, and stays. With OFFSET alone, `SELECT sum(x) FROM (SELECT x .. ORDER BY y OFFSET 2)`
+//! skipped any two rows. So such a limit goes below the projection, which yields a row for each row.
 
 use std::sync::Arc;
 
@@ -12,7 +16,9 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 
 use crate::pass::{Pass, below_kept_order};
 
@@ -35,10 +41,16 @@ pub(super) fn with_offsets(
 
 fn hold(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let limit = plan.downcast_ref::<GlobalLimitExec>();
-    Ok(match limit.is_some_and(|limit| limit.skip() > 0) {
-        true => Transformed::yes(Pass::Order(Vec::new()).above(plan)),
-        false => Transformed::no(plan),
-    })
+    let Some(limit) = limit.filter(|limit| limit.skip() > 0) else {
+        return Ok(Transformed::no(plan));
+    };
+    let input = Arc::clone(limit.input());
+    let Some(projection) = input.downcast_ref::<ProjectionExec>() else {
+        return Ok(Transformed::yes(Pass::Order(Vec::new()).above(plan)));
+    };
+    let rows = Arc::clone(projection.input());
+    let held = hold(replace_children_if_necessary(plan, vec![rows])?)?.data;
+    replace_children_if_necessary(input, vec![held]).map(Transformed::yes)
 }
 
 fn release(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {

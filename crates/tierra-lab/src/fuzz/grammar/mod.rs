@@ -4,25 +4,56 @@
 //! | file | what it makes |
 //! |---|---|
 //! | [`scalar`] | expressions of a type |
+//! | [`time`] | those of dates and timestamps |
+//! | [`coarse`] | functions that give one value for several of a column |
 //! | [`predicate`] | conditions, in three-valued logic |
+//! | [`drawn`] | conditions with random() that it does not decide |
 //! | [`subquery`] | EXISTS, IN, ANY, ALL and scalar subqueries, correlated and not |
 //! | [`relation`] | FROM: tables, joins, derived tables, common table expressions |
 //! | [`select`] | queries: plain, DISTINCT, set operations, ORDER BY with LIMIT |
-//! | [`aggregate`] | GROUP BY, HAVING, aggregates |
+//! | [`levels`] | queries of queries, each with its LIMIT and with names that change their columns; DISTINCT ON |
+//! | [`aggregate`] | GROUP BY, grouping sets, HAVING |
+//! | [`combined`] | aggregates |
 //! | [`window`] | window functions |
+//! | [`unnest`] | lists and their items |
+//! | [`lateral`] | joins with a subquery that refers to the row beside it |
 //! | [`partition`] | queries whose answer is the union of three parts |
+//!
+//! Left out, because the engines mean different things or one of them refuses it:
+//!
+//! | what | why |
+//! |---|---|
+//! | a TIMESTAMP as a text | Tierra writes a T before the time, DuckDB and PostgreSQL a space |
+//! | a DECIMAL cast to an integer | Tierra cuts digits off, DuckDB and PostgreSQL round |
+//! | a DATE and hours without a cast | Tierra's result is a DATE where the interval is whole days, DuckDB's never |
+//! | the difference of two TIMESTAMPs | a duration in Tierra, days and hours in DuckDB |
+//! | `extract(second ..)` | whole seconds in Tierra and DuckDB, with the fraction in PostgreSQL: no peer checks it |
+//! | DISTINCT ON whose ORDER BY has the expressions in another order | Tierra refuses it |
+//! | lag and lead with a default that is no literal | Tierra refuses it |
+//! | LATERAL and correlated subqueries with LIMIT, or the outer row in their select list; `LATERAL unnest(..)` | Tierra refuses them |
+//! | columns of lists in tables | Tierra has none; lists are made of columns and by array_agg |
+//! | row_number(), rank(), dense_rank() and ntile() without a cast | in Tierra they have no sign, and half of one is a DECIMAL: a mistake of Tierra that would hide others |
+//! | random() where DISTINCT ON, PARTITION BY or ORDER BY name the same expression twice | no engine says whether both are one value |
 
 mod aggregate;
+mod coarse;
+mod combined;
+mod drawn;
+mod lateral;
+mod levels;
 mod partition;
 mod predicate;
 mod relation;
 mod scalar;
 mod select;
 mod subquery;
+mod time;
+mod unnest;
 mod window;
 
 use super::choices::Choices;
-use super::sql::{Sql, sql};
+use super::construct::Construct;
+use super::sql::{Dialect, Sql, sql};
 use super::table::{Column, Table};
 use super::value::{Type, Value};
 
@@ -61,7 +92,11 @@ pub(crate) struct Grammar<'a> {
 /// A common table expression.
 struct Named {
     name: String,
+    /// What it is marked as.
+    marks: Sql,
     columns: Vec<Field>,
+    /// The names of columns that are unique together.
+    key: Vec<String>,
     rows: u128,
 }
 
@@ -96,6 +131,19 @@ pub(crate) struct Scope {
     rows: u128,
     /// Whether it is a join, which needs parentheses on the right of another.
     joined: bool,
+    /// Whether its key is declared as a table's primary key.
+    declared: bool,
+    /// Whether it has a derived table, of whose key all columns may be NULL.
+    derived: bool,
+}
+
+impl Scope {
+    /// The columns of its key.
+    fn key_fields(&self) -> impl Iterator<Item = &Field> {
+        let texts: Vec<String> = self.key.iter().map(Sql::plain).collect();
+        let fields = self.fields.iter();
+        fields.filter(move |field| texts.contains(&field.expr.sql.plain()))
+    }
 }
 
 impl Expr {
@@ -198,6 +246,13 @@ impl<'a> Grammar<'a> {
         scope.fields[self.choices.index(scope.fields.len())].expr.ty
     }
 
+    /// As many columns of the scope as are drawn, each once, whose values are the same in all engines.
+    fn some_fields(&mut self, scope: &Scope, most: usize) -> Vec<Expr> {
+        let count = 1 + self.choices.index(most);
+        let fields = (0..count).filter_map(|_| self.field(scope, |expr| expr.same));
+        each_once(fields.map(|field| field.expr).collect())
+    }
+
     /// A column of the scope for which the test is true, if there is one.
     fn field(&mut self, scope: &Scope, test: impl Fn(&Expr) -> bool) -> Option<Field> {
         let fitting: Vec<&Field> = scope
@@ -208,6 +263,47 @@ impl<'a> Grammar<'a> {
         match fitting.len() {
             0 => None,
             count => Some(fitting[self.choices.index(count)].clone()),
+        }
+    }
+
+    /// Marks what stands above what: a filter, and a clause of this construct, above FROM.
+    fn marks(&self, clause: Option<Construct>, from: &Sql, filter: &Sql) -> Sql {
+        use Construct::*;
+        let mut marks = Sql::default();
+        let mut mark = |is_true: bool, construct: Construct| {
+            if is_true {
+                marks = std::mem::take(&mut marks).and(construct);
+            }
+        };
+        mark(!filter.is_empty() && from.has(Unnest), FilterAboveUnnest);
+        mark(!filter.is_empty() && from.has(Window), FilterAboveWindow);
+        mark(!filter.is_empty() && from.has(Limit), FilterAboveLimit);
+        mark(
+            filter.has(DrawnCondition) && from.has(Window),
+            DrawnAboveWindow,
+        );
+        match clause {
+            Some(Window) => {
+                mark(from.has(Limit), WindowAboveLimit);
+                mark(from.has(Groups), WindowAboveGroups);
+                mark(from.has(Unnest), WindowAboveUnnest);
+                mark(filter.has(DrawnCondition), DrawnBelowWindow);
+            }
+            Some(Groups) => {
+                mark(from.has(Groups), GroupOfGroups);
+                mark(from.has(Unnest), GroupAboveUnnest);
+                mark(filter.has(DrawnCondition), DrawnBelowGroups);
+            }
+            Some(Limit) => {
+                mark(from.has(Limit), LimitAboveLimit);
+                mark(from.has(Window), LimitAboveWindow);
+                mark(from.has(Groups), LimitAboveGroups);
+            }
+            _ => {}
+        }
+        match clause {
+            Some(construct) => marks.and(construct),
+            None => marks,
         }
     }
 
@@ -271,11 +367,22 @@ impl<'a> Grammar<'a> {
     /// `CAST(.. AS type)`; SQLite's values already have their type.
     fn cast(&self, inner: impl Into<Sql>, ty: Type) -> Sql {
         let as_type = |dialect| format!(" AS {})", ty.name(dialect));
-        use super::sql::Dialect;
         sql![
             Sql::each("CAST(", "CAST(", "("),
             inner,
             Sql::each(as_type(Dialect::Tierra), as_type(Dialect::DuckDb), ")"),
         ]
     }
+}
+
+/// The expressions without duplicates.
+fn each_once(exprs: Vec<Expr>) -> Vec<Expr> {
+    let mut texts = Vec::new();
+    let mut is_new = |expr: &Expr| {
+        let text = expr.sql.plain();
+        let new = !texts.contains(&text);
+        texts.push(text);
+        new
+    };
+    exprs.into_iter().filter(|expr| is_new(expr)).collect()
 }

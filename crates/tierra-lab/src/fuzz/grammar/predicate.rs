@@ -1,5 +1,6 @@
 //! Conditions, in three-valued logic.
 
+use super::super::construct::Construct;
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
 use super::{Expr, Grammar, Scope, Subqueries};
@@ -163,6 +164,16 @@ impl Grammar<'_> {
             if let Some(field) = found {
                 return field.expr.sql;
             }
+        }
+        let other_time = match one.ty {
+            Type::Date => Some(Type::Timestamp),
+            Type::Timestamp => Some(Type::Date),
+            _ => None,
+        };
+        if let (Some(ty), false) = (other_time, self.limits.sqlite)
+            && let Some(field) = self.field(scope, |expr| expr.ty == ty && expr.same)
+        {
+            return sql![Construct::DateBesideTimestamp, field.expr.sql];
         }
         if one.ty == Type::Double {
             let found = self.field(scope, |expr| {

@@ -1,5 +1,6 @@
 //! FROM: tables, joins, derived tables, common table expressions.
 
+use super::super::construct::Construct;
 use super::super::sql::{Sql, sql};
 use super::{Expr, Field, Grammar, Named, Scope, Subqueries};
 
@@ -20,20 +21,30 @@ impl Grammar<'_> {
             });
             let scope = Scope {
                 fields: fields.collect(),
-                key: vec![format!("{alias}.id").into()],
+                key: table.columns[..table.key]
+                    .iter()
+                    .map(|column| format!("{alias}.{}", column.name).into())
+                    .collect(),
                 rows: table.rows() as u128,
-                joined: false,
+                declared: table.keyed,
+                ..Scope::default()
             };
             return (format!("{} AS {alias}", table.name).into(), scope);
         }
         let common = &self.common[index - self.tables.len()];
-        let from = format!("{} AS {alias}", common.name).into();
+        let from: Sql = format!("{} AS {alias}", common.name).into();
         let scope = Scope {
             fields: in_alias(&common.columns, &alias),
+            key: common
+                .key
+                .iter()
+                .map(|name| format!("{alias}.{name}").into())
+                .collect(),
             rows: common.rows,
+            derived: true,
             ..Scope::default()
         };
-        (from, scope)
+        (sql![from, common.marks.clone()], scope)
     }
 
     /// The FROM of a query.
@@ -50,7 +61,9 @@ impl Grammar<'_> {
                 let alias = self.name("d");
                 let scope = Scope {
                     fields: in_alias(&query.columns, &alias),
+                    key: query.key_in(&alias),
                     rows: query.rows,
+                    derived: true,
                     ..Scope::default()
                 };
                 (sql!["(", query.sql, format!(") AS {alias}")], scope)
@@ -62,9 +75,18 @@ impl Grammar<'_> {
     pub(super) fn common(&mut self) -> Sql {
         let query = self.select(None, 1);
         let name = self.name("w");
+        let marks = query.sql.constructs().into_iter().map(Sql::from);
+        let marks = Sql::joined(marks, "");
+        let key = query
+            .key
+            .iter()
+            .map(|key| query.columns[*key].expr.sql.plain());
+        let key = key.collect();
         let sql = sql![format!("{name} AS ("), query.sql, ")"];
         self.common.push(Named {
             name,
+            marks,
+            key,
             columns: query.columns,
             rows: query.rows,
         });
@@ -73,6 +95,9 @@ impl Grammar<'_> {
 
     fn join(&mut self, depth: u32) -> (Sql, Scope) {
         let (left_sql, left) = self.relation(depth);
+        if !self.limits.sqlite && self.choices.once_in(12) {
+            return self.lateral(left_sql, left);
+        }
         let (right_sql, right) = self.relation(depth.min(1));
         // Not every parser reads a join on the right without parentheses.
         let right_sql = match right.joined {
@@ -87,6 +112,8 @@ impl Grammar<'_> {
             },
             rows: left.rows * right.rows,
             joined: true,
+            declared: false,
+            derived: left.derived || right.derived,
         };
         let wide = both.rows > self.limits.rows;
         let kind = self.choices.weighted(&[6, 4, 2, 3, 2, 2, 1]);
@@ -108,18 +135,39 @@ impl Grammar<'_> {
         match (word, kind) {
             (Some(word), _) => {
                 let rows = rows + left.rows + right.rows;
+                let mark = match kind {
+                    1 => Construct::LeftJoin.into(),
+                    2 => Construct::RightJoin.into(),
+                    3 => Construct::FullJoin.into(),
+                    _ => Sql::default(),
+                };
+                // A row without a partner on either side may look the same where a key is all NULL.
+                let key = match kind == 3 && both.derived {
+                    true => Vec::new(),
+                    false => both.key.clone(),
+                };
                 (
-                    sql![left_sql, *word, right_sql, " ON ", on],
-                    Scope { rows, ..both },
+                    sql![mark, left_sql, *word, right_sql, " ON ", on],
+                    Scope { rows, key, ..both },
                 )
             }
             (None, 4 | 5) if !self.limits.sqlite => {
-                let word = match kind {
-                    4 => Sql::each(" LEFT SEMI JOIN ", " SEMI JOIN ", ""),
-                    _ => Sql::each(" LEFT ANTI JOIN ", " ANTI JOIN ", ""),
+                let (word, mark) = match kind {
+                    4 => (
+                        Sql::each(" LEFT SEMI JOIN ", " SEMI JOIN ", ""),
+                        Construct::SemiJoinOfNulls,
+                    ),
+                    _ => (
+                        Sql::each(" LEFT ANTI JOIN ", " ANTI JOIN ", ""),
+                        Construct::AntiJoinOfNulls,
+                    ),
+                };
+                let mark = match has_nulls(&left, &on) && has_nulls(&right, &on) {
+                    true => mark.into(),
+                    false => Sql::default(),
                 };
                 (
-                    sql![left_sql, word, right_sql, " ON ", on],
+                    sql![mark, left_sql, word, right_sql, " ON ", on],
                     Scope {
                         joined: true,
                         ..left
@@ -149,21 +197,17 @@ impl Grammar<'_> {
         let mut theirs = self.field(right, |expr| expr.ty == mine.expr.ty && expr.same);
         if wide || theirs.is_none() {
             // With a condition on the right side's key, no row has two matches.
-            let [key] = &right.key[..] else { return None };
-            let key_text = key.text(super::super::sql::Dialect::Tierra);
-            let is_key =
-                |expr: &Expr| expr.sql.text(super::super::sql::Dialect::Tierra) == key_text;
-            theirs = right
-                .fields
-                .iter()
-                .find(|field| is_key(&field.expr))
-                .cloned();
+            if right.key.len() != 1 {
+                return None;
+            }
+            theirs = right.key_fields().next().cloned();
             let ty = theirs.as_ref()?.expr.ty;
             mine = self.field(left, |expr| expr.ty == ty && expr.same)?;
         }
         let theirs = theirs?;
         let equal = sql![&mine.expr.sql, " = ", &theirs.expr.sql];
         let rows = if wide { left.rows } else { both.rows };
+        let equal = sql![equal, self.drawn_on(both)];
         Some(match self.choices.below(4) {
             0..=2 => (equal, rows),
             _ => (
@@ -171,6 +215,14 @@ impl Grammar<'_> {
                 rows,
             ),
         })
+    }
+
+    /// A condition of ON with random().
+    fn drawn_on(&mut self, both: &Scope) -> Sql {
+        match self.and_drawn(both, 12) {
+            none if none.is_empty() => none,
+            drawn => sql![Construct::DrawnInJoin, drawn],
+        }
     }
 
     /// A condition of ON: on both sides without subqueries, or with subqueries on the scope that these may refer to.
@@ -184,9 +236,19 @@ impl Grammar<'_> {
     }
 }
 
-fn in_alias(columns: &[Field], alias: &str) -> Vec<Field> {
+/// Whether a column with NULLs of a scope is one that ON names.
+fn has_nulls(scope: &Scope, on: &Sql) -> bool {
+    let on = on.plain();
+    scope.fields.iter().any(|field| {
+        let source = field.source.as_ref();
+        source.is_some_and(super::Column::is_nullable) && on.contains(&field.expr.sql.plain())
+    })
+}
+
+/// The columns of a query under an alias.
+pub(super) fn in_alias(columns: &[Field], alias: &str) -> Vec<Field> {
     let named = |field: &Field| {
-        let name = field.expr.sql.text(super::super::sql::Dialect::Tierra);
+        let name = field.expr.sql.plain();
         Field {
             expr: Expr {
                 sql: format!("{alias}.{name}").into(),

@@ -168,6 +168,7 @@ impl Grammar<'_> {
                 let sql = self.cast(sql!["length(", &text.sql, ")"], Type::Big);
                 Expr::new(sql, Type::Big).within(1_000)
             }
+            7 if !self.limits.sqlite && self.choices.once_in(3) => self.days_between(scope, depth),
             _ => {
                 let ty = if self.choices.below(2) == 0 {
                     Type::Date
@@ -175,19 +176,7 @@ impl Grammar<'_> {
                     Type::Timestamp
                 };
                 let when = self.expr(scope, ty, depth);
-                let (field, sqlite) =
-                    self.choices
-                        .one_of(&[("year", "%Y"), ("month", "%m"), ("day", "%d")]);
-                let sql = sql![
-                    Sql::each(
-                        format!("CAST(extract({field} FROM "),
-                        format!("CAST(extract({field} FROM "),
-                        format!("CAST(strftime('{sqlite}', "),
-                    ),
-                    &when.sql,
-                    Sql::each(") AS BIGINT)", ") AS BIGINT)", ") AS INTEGER)"),
-                ];
-                Expr::new(sql, Type::Big).within(10_000)
+                self.part_of_time(&when, false)
             }
         }
     }
@@ -276,45 +265,6 @@ impl Grammar<'_> {
         }
     }
 
-    fn date(&mut self, scope: &Scope, depth: u32) -> Expr {
-        if self.choices.below(2) == 0 {
-            let when = self.expr(scope, Type::Timestamp, depth);
-            let sql = sql![
-                Sql::each("CAST(", "CAST(", "date("),
-                &when.sql,
-                Sql::each(" AS DATE)", " AS DATE)", ")"),
-            ];
-            return Expr::of(sql, &[&when]).typed(Type::Date);
-        }
-        // A date far enough from the ends of the calendar that days can be added.
-        let day = self.literal(Type::Date, None);
-        let days = self.choices.below(80) as i64 - 30;
-        let sql = sql![
-            Sql::each("CAST(", "CAST(", "date("),
-            &day.sql,
-            Sql::each(
-                format!(" + INTERVAL '{days}' DAY AS DATE)"),
-                format!(" + INTERVAL '{days}' DAY AS DATE)"),
-                format!(", '{days:+} day')"),
-            ),
-        ];
-        Expr::new(sql, Type::Date)
-    }
-
-    fn timestamp(&mut self, scope: &Scope, depth: u32) -> Expr {
-        let day = self.expr(scope, Type::Date, depth);
-        let sql = sql![
-            Sql::each("CAST(", "CAST(", "("),
-            &day.sql,
-            Sql::each(
-                " AS TIMESTAMP)",
-                " AS TIMESTAMP)",
-                " || ' 00:00:00.000000')"
-            ),
-        ];
-        Expr::of(sql, &[&day]).typed(Type::Timestamp)
-    }
-
     fn words(&mut self, scope: &Scope, depth: u32) -> Expr {
         let one = self.expr(scope, Type::Text, depth);
         let sql = match self.choices.below(7) {
@@ -345,7 +295,7 @@ impl Grammar<'_> {
 
 impl Expr {
     /// The same under another type that can hold every value.
-    fn typed(self, ty: Type) -> Expr {
+    pub(super) fn typed(self, ty: Type) -> Expr {
         Expr {
             ty,
             most: ty.most(),

@@ -1,5 +1,6 @@
 //! Queries: plain, DISTINCT, set operations, ORDER BY with LIMIT.
 
+use super::super::construct::Construct;
 use super::super::sql::{Sql, sql};
 use super::super::value::Type;
 use super::{Expr, Field, Grammar, Scope, Subqueries};
@@ -14,6 +15,8 @@ pub(crate) struct Query {
     pub(super) columns: Vec<Field>,
     /// An upper bound of the rows.
     pub(super) rows: u128,
+    /// The numbers of columns that are unique together, where NULL counts as a value; empty if unknown.
+    pub(super) key: Vec<usize>,
     /// Whether the rows have a defined order.
     pub(crate) ordered: bool,
 }
@@ -22,6 +25,15 @@ impl Query {
     /// The types of its columns.
     pub(crate) fn types(&self) -> Vec<Type> {
         self.columns.iter().map(|column| column.expr.ty).collect()
+    }
+
+    /// Its key as the key of a scope.
+    pub(super) fn key_in(&self, alias: &str) -> Vec<Sql> {
+        let name = |column: &usize| self.columns[*column].expr.sql.plain();
+        let columns = self.key.iter();
+        columns
+            .map(|column| format!("{alias}.{}", name(column)).into())
+            .collect()
     }
 
     fn is_same(&self) -> bool {
@@ -55,11 +67,23 @@ impl Grammar<'_> {
     pub(super) fn select(&mut self, want: Option<&[Type]>, depth: u32) -> Query {
         let deep = u64::from(depth > 0);
         let free = u64::from(want.is_none());
-        match self.choices.weighted(&[8, 5 * free, 2 * free, 2 * deep]) {
+        let (list, nested) = (free * u64::from(!self.limits.sqlite), free * deep);
+        match self.choices.weighted(&[
+            8,
+            5 * free,
+            3 * free,
+            2 * deep,
+            2 * list,
+            3 * nested,
+            2 * list,
+        ]) {
             0 => self.plain(want, depth),
             1 => self.grouped(depth),
             2 => self.windowed(depth),
-            _ => self.set_operation(want, depth - 1),
+            3 => self.set_operation(want, depth - 1),
+            4 => self.unnested(depth),
+            5 => self.levels(depth - 1),
+            _ => self.distinct_on(depth),
         }
     }
 
@@ -73,6 +97,14 @@ impl Grammar<'_> {
         if self.choices.once_in(8) {
             parts.extend(self.allowing(Subqueries::All, |grammar| grammar.membership(scope)));
         }
+        if self.drawn_once_in(10) {
+            let mark = match scope.joined {
+                true => Construct::DrawnAboveJoin.into(),
+                false => Sql::default(),
+            };
+            let drawn = self.allowing(Subqueries::None, |grammar| grammar.drawn(scope));
+            parts.push(sql![mark, "(", drawn, ")"]);
+        }
         match parts.is_empty() {
             true => Sql::default(),
             false => sql![" WHERE ", Sql::joined(parts, " AND ")],
@@ -81,19 +113,31 @@ impl Grammar<'_> {
 
     fn plain(&mut self, want: Option<&[Type]>, depth: u32) -> Query {
         let (from, scope) = self.relation(depth);
+        self.plain_of(from, scope, want)
+    }
+
+    /// A plain query of a relation.
+    pub(super) fn plain_of(&mut self, from: Sql, scope: Scope, want: Option<&[Type]>) -> Query {
         let types: Vec<Type> = match want {
             Some(types) => types.to_vec(),
             None => (0..1 + self.choices.index(4))
                 .map(|_| self.some_type(&scope))
                 .collect(),
         };
-        let exprs: Vec<Expr> = self.allowing(Subqueries::All, |grammar| {
+        let mut exprs: Vec<Expr> = self.allowing(Subqueries::All, |grammar| {
             types
                 .iter()
                 .map(|ty| grammar.expr(&scope, *ty, 2))
                 .collect()
         });
+        let mut key = Vec::new();
+        if want.is_none() && !scope.key.is_empty() && self.choices.below(3) == 2 {
+            let keys: Vec<Expr> = scope.key_fields().map(|field| field.expr.clone()).collect();
+            key.extend(exprs.len()..exprs.len() + keys.len());
+            exprs.extend(keys);
+        }
         let filter = self.filter(&scope);
+        let marks = self.marks(None, &from, &filter);
         let distinct = self.choices.once_in(6) && exprs.iter().all(|expr| expr.same);
         let (list, columns) = self.list(&exprs);
         let word = if distinct {
@@ -101,7 +145,10 @@ impl Grammar<'_> {
         } else {
             "SELECT "
         };
-        let mut sql = sql![word, list, " FROM ", from, filter];
+        if distinct {
+            key = (0..columns.len()).collect();
+        }
+        let mut sql = sql![marks, word, list, " FROM ", &from, &filter];
         let mut rows = scope.rows;
         if !distinct && !scope.key.is_empty() && self.choices.once_in(5) {
             let limit = self.choices.one_of(&[3, 1, 10, 100]);
@@ -114,11 +161,13 @@ impl Grammar<'_> {
             if self.choices.once_in(3) {
                 sql = sql![sql, format!(" OFFSET {}", self.choices.below(12))];
             }
+            let marks = self.marks(Some(Construct::Limit), &from, &filter);
             rows = rows.min(u128::from(limit as u64));
             return Query {
-                sql: sql!["SELECT * FROM (", sql, ") AS ", self.name("d")],
+                sql: sql![marks, "SELECT * FROM (", sql, ") AS ", self.name("d")],
                 columns,
                 rows,
+                key,
                 ordered: false,
             };
         }
@@ -126,6 +175,7 @@ impl Grammar<'_> {
             sql,
             columns,
             rows,
+            key,
             ordered: false,
         }
     }
@@ -183,6 +233,10 @@ impl Grammar<'_> {
             };
         let same = left.is_same() && right.is_same();
         let word = if same { word } else { " UNION ALL " };
+        let key = match word.contains("ALL") {
+            true => Vec::new(),
+            false => (0..left.columns.len()).collect(),
+        };
         let pairs = left.columns.iter().zip(&right.columns);
         let columns = pairs.map(|(one, another)| Field {
             expr: Expr::of(one.expr.sql.clone(), &[&one.expr, &another.expr]),
@@ -215,6 +269,7 @@ impl Grammar<'_> {
             sql,
             columns: columns.collect(),
             rows: left.rows + right.rows,
+            key,
             ordered: false,
         }
     }
@@ -274,6 +329,7 @@ impl Grammar<'_> {
             sql,
             columns,
             rows: 1,
+            key: Vec::new(),
             ordered: false,
         }
     }
