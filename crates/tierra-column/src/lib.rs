@@ -83,7 +83,9 @@ pub use chunk::{
     Verdict, read_cells,
 };
 pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
-pub use encoding::{CodedText, EncodeError, Encoding, ParseEncodingError, ValueChecksums};
+pub use encoding::{
+    CodedText, EncodeError, Encoding, ParseEncodingError, ReadCost, ValueChecksums,
+};
 pub use error::{FilterError, FormatError};
 pub use filter::{Filter, FilterKind, OrdinalSet, ValueRange, ValueSet, evaluate};
 pub use limits::{CHUNK_ROWS, NULL_CODE};

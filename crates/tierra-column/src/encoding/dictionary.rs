@@ -18,6 +18,7 @@ use crate::block::Summary;
 use crate::encoding::distinct::Distinct;
 use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls, Plan};
 use crate::encoding::packed;
+use crate::encoding::read_cost::ReadCost;
 use crate::encoding::source::Source;
 use crate::encoding::values::{ChunkValues, SAMPLE_BLOCKS, Sample, sampled};
 use crate::logical_type::Physical;
@@ -38,6 +39,7 @@ pub(crate) const FORMAT: Format = Format {
     base_of: BaseOf::Chunk,
     uses_dictionary: true,
     handicap: 1.03,
+    read_cost: ReadCost::of_lines(0.5, 15.0, 1.1),
     estimate,
     plan: |values| Ok(matches!(values.source, Source::Codes(_)).then(|| plan(values))),
     write: packed::write,

@@ -6,6 +6,7 @@
 use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls};
 use crate::encoding::mini_blocks;
 use crate::encoding::mini_len::MiniLen;
+use crate::encoding::read_cost::ReadCost;
 use crate::logical_type::Physical;
 
 const LEN: MiniLen = MiniLen::M128;
@@ -18,6 +19,7 @@ pub(crate) const FORMAT: Format = Format {
     base_of: BaseOf::Block,
     uses_dictionary: false,
     handicap: 1.0,
+    read_cost: ReadCost::of_lines(0.28, 83.0, 2.1),
     estimate: |_, _| None,
     plan: |values| mini_blocks::plan(LEN, values),
     write: |writer, target, out| mini_blocks::write(LEN, writer, target, out),

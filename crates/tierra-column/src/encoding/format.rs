@@ -4,6 +4,7 @@ use crate::bits::{BLOCK_LEN, Kernels};
 use crate::block::{OrdinalBlock, Summary};
 use crate::encoding::EncodeError;
 use crate::encoding::mini_len::MiniLen;
+use crate::encoding::read_cost::ReadCost;
 use crate::encoding::source::Source;
 use crate::encoding::values::{ChunkValues, Sample};
 use crate::logical_type::Physical;
@@ -25,6 +26,8 @@ pub(crate) struct Format {
     pub(crate) uses_dictionary: bool,
     /// What estimated bytes are multiplied with: slower reading must save this much.
     pub(crate) handicap: f64,
+    /// What reading takes besides waiting for memory.
+    pub(crate) read_cost: ReadCost,
     /// Estimated bytes of values that have ordinals; `None` where they cannot be stored so, or should not.
     pub(crate) estimate: fn(&ChunkValues, &Sample) -> Option<f64>,
     /// Decides on base, widths and lengths; `None` where the values cannot be stored so.

@@ -13,6 +13,7 @@ use crate::block::Summary;
 use crate::encoding::EncodeError;
 use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls, Plan};
 use crate::encoding::packed;
+use crate::encoding::read_cost::ReadCost;
 use crate::encoding::values::{ChunkValues, Sample};
 use crate::logical_type::Physical;
 
@@ -24,6 +25,7 @@ pub(crate) const FORMAT: Format = Format {
     base_of: BaseOf::Block,
     uses_dictionary: false,
     handicap: 1.0,
+    read_cost: ReadCost::of_lines(0.18, 21.0, 1.1),
     estimate,
     plan,
     write: packed::write,

@@ -14,6 +14,7 @@
 use crate::encoding::coded::{self, CodedBlock, Texts};
 use crate::encoding::encoded;
 use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls};
+use crate::encoding::read_cost::ReadCost;
 use crate::error::FormatError;
 use crate::logical_type::Physical;
 
@@ -25,6 +26,7 @@ pub(crate) const FORMAT: Format = Format {
     base_of: BaseOf::Chunk,
     uses_dictionary: false,
     handicap: 1.0,
+    read_cost: ReadCost::of_lines(20.0, 140.0, 3.0),
     // Used where it is asked for: a row is found by decoding up to fifteen others.
     estimate: |_, _| None,
     plan: |values| coded::plan(values, code),

@@ -16,6 +16,7 @@ use fsst::Compressor;
 use crate::encoding::coded::{self, CodedBlock, Texts};
 use crate::encoding::encoded;
 use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls};
+use crate::encoding::read_cost::ReadCost;
 use crate::encoding::values::{ChunkValues, sampled};
 use crate::error::FormatError;
 use crate::logical_type::Physical;
@@ -28,6 +29,7 @@ pub(crate) const FORMAT: Format = Format {
     base_of: BaseOf::Chunk,
     uses_dictionary: false,
     handicap: 1.0,
+    read_cost: ReadCost::of_lines(25.0, 235.0, 2.0),
     // Used where it is asked for, as LZ4 is: scans decode every string that they compare.
     estimate: |_, _| None,
     plan: |values| {

@@ -6,6 +6,7 @@ use lz4::block::{self, CompressionMode};
 use crate::encoding::compressed;
 use crate::encoding::encoded;
 use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls};
+use crate::encoding::read_cost::ReadCost;
 use crate::logical_type::Physical;
 
 /// The library doubles the steps of its search about every 64 of these; its own tool's `--fast` begins at 1 and this is where
@@ -22,6 +23,7 @@ pub(crate) const FORMAT: Format = Format {
     base_of: BaseOf::Chunk,
     uses_dictionary: false,
     handicap: 1.0,
+    read_cost: ReadCost::of_blocks(2.5),
     // Cold chunks are compressed where that is asked for: every read decompresses.
     estimate: |_, _| None,
     plan: |values| {

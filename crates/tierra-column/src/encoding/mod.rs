@@ -51,6 +51,7 @@ pub(crate) mod plain;
 pub(crate) mod plain_strings;
 pub(crate) mod plain_wide;
 pub(crate) mod prefix;
+pub(crate) mod read_cost;
 pub(crate) mod rle;
 pub(crate) mod sketched;
 mod snappy;
@@ -69,6 +70,7 @@ pub use error::EncodeError;
 use format::Format;
 pub use list::Encoding;
 use list::encodings;
+pub use read_cost::ReadCost;
 pub use value_checksums::ValueChecksums;
 
 /// Makes the way from an encoding to what it is.

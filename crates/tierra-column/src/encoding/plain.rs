@@ -14,6 +14,7 @@
 use crate::bits::packed_bytes;
 use crate::encoding::EncodeError;
 use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls, Plan, PlannedBlock, Writer};
+use crate::encoding::read_cost::ReadCost;
 use crate::encoding::values::{ChunkValues, Sample};
 use crate::encoding::{packed, plain_strings, plain_wide, validity};
 use crate::logical_type::Physical;
@@ -26,6 +27,7 @@ pub(crate) const FORMAT: Format = Format {
     base_of: BaseOf::Chunk,
     uses_dictionary: false,
     handicap: 1.0,
+    read_cost: ReadCost::of_lines(0.22, 15.0, 1.1),
     estimate,
     plan: |values| plan(values).map(Some),
     write,

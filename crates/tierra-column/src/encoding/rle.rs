@@ -19,6 +19,7 @@ use crate::encoding::EncodeError;
 use crate::encoding::encoded;
 use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls, Plan};
 use crate::encoding::frame_of_reference;
+use crate::encoding::read_cost::ReadCost;
 use crate::encoding::values::{ChunkValues, Sample};
 use crate::error::FormatError;
 use crate::logical_type::Physical;
@@ -33,6 +34,7 @@ pub(crate) const FORMAT: Format = Format {
     // Runs of a few rows take two to three times as long to unpack as packed codes, which their fewer bytes make up for in far memory at
     // best: without this, SSB (runs of four rows in three columns) took 1.6 times as long.
     handicap: 4.0,
+    read_cost: ReadCost::of_lines(0.46, 64.0, 3.0),
     estimate,
     plan,
     write: encoded::write,

@@ -5,6 +5,7 @@ use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 use crate::encoding::compressed;
 use crate::encoding::encoded;
 use crate::encoding::format::{BaseOf, BlockKind, Format, Nulls};
+use crate::encoding::read_cost::ReadCost;
 use crate::logical_type::Physical;
 
 pub(crate) const FORMAT: Format = Format {
@@ -15,6 +16,7 @@ pub(crate) const FORMAT: Format = Format {
     base_of: BaseOf::Chunk,
     uses_dictionary: false,
     handicap: 1.0,
+    read_cost: ReadCost::of_blocks(2.8),
     estimate: |_, _| None,
     plan: |values| {
         let mut encoder = Encoder::new();

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use self_cell::self_cell;
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Chunk, Encoding};
-use tierra_memory::placement::Uses;
+use tierra_memory::placement::{LineTimes, Uses};
 use tierra_memory::{NearCopy, Speed};
 
 use crate::error::ScanError;
@@ -90,6 +90,8 @@ pub struct Segment {
     /// In the order of the entry; kept allocated even if all reads use near copies. `None` if all copies are in missing tiers.
     extents: Vec<Option<Arc<OwnedExtent>>>,
     placeholders: Arc<Placeholders>,
+    /// The same rows, read from the replicas in which single values are looked up; `None` if these are the ones that scans read.
+    looked_up: Option<Arc<Segment>>,
 }
 
 impl Segment {
@@ -157,6 +159,18 @@ impl Segment {
     /// The tier from which a column's chunk is read.
     pub fn speed(&self, column: usize) -> Speed {
         self.speeds[column]
+    }
+
+    /// The same rows, to look up single values.
+    #[inline]
+    pub(crate) fn for_lookups(&self) -> &Segment {
+        self.looked_up.as_deref().unwrap_or(self)
+    }
+
+    /// Bytes of the headers of its chunks, in near memory.
+    pub(crate) fn header_bytes(&self) -> u64 {
+        let of_lookups = self.looked_up.as_ref().map_or(0, |it| it.header_bytes());
+        self.chunk_headers().len_bytes() + of_lookups
     }
 
     /// A column's chunk.
@@ -250,4 +264,10 @@ fn far_bytes(
 /// The range of a chunk in its extent.
 fn range_of(place: &ChunkPlace) -> Range<usize> {
     place.offset as usize..(place.offset + place.len_bytes) as usize
+}
+
+/// How long reading a line of a chunk takes where it is read if there is no near copy.
+fn line_times(extents: &[Option<Arc<OwnedExtent>>], place: &ChunkPlace) -> LineTimes {
+    let extent = extents[place.extent as usize].as_ref();
+    extent.map_or(LineTimes::USUAL, |extent| extent.first().line_times())
 }

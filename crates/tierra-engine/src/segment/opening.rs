@@ -12,7 +12,9 @@ use tierra_memory::placement::Uses;
 
 use super::chunk_headers::ChunkHeaders;
 use super::slots::Slots;
-use super::{ChunkBytes, ChunkCell, ChunkParts, OpenChunks, Segment, far_bytes, range_of};
+use super::{
+    ChunkBytes, ChunkCell, ChunkParts, OpenChunks, Segment, far_bytes, line_times, range_of,
+};
 use crate::error::{DamageError, UnavailableError};
 use crate::integrity::placeholder::{self, PlaceholderReason, Placeholders};
 use crate::integrity::repair;
@@ -55,7 +57,7 @@ impl Segment {
         }
         let open = |readable: &[ReplicaNumber], placeholders: &Placeholders| {
             let verified = verified_bits(&entry, extents.iter().flatten(), false);
-            let slots = Slots::new(&entry, readable);
+            let slots = Slots::new(&entry, readable, |place| line_times(&extents, place));
             let (entry, extents) = (entry.clone(), extents.clone());
             Self::with_verified(entry, slots, extents, spec, verified, placeholders.clone())
         };
@@ -156,9 +158,9 @@ impl Segment {
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
         let verified = verified_bits(&entry, &extents, true);
-        let extents = extents.into_iter().map(Some).collect();
+        let extents: Vec<_> = extents.into_iter().map(Some).collect();
         let all: Vec<ReplicaNumber> = entry.all_replicas().map(|(replica, _)| replica).collect();
-        let slots = Slots::new(&entry, &all);
+        let slots = Slots::new(&entry, &all, |place| line_times(&extents, place));
         Self::with_verified(entry, slots, extents, spec, verified, Placeholders::new())
     }
 
@@ -242,7 +244,7 @@ impl Segment {
                 opened.collect::<Result<_, _>>().map(OpenChunks)
             },
         );
-        Ok(Arc::new(Self {
+        let mut opened = Self {
             entry,
             slots,
             chunks: chunks?,
@@ -251,7 +253,14 @@ impl Segment {
             verified,
             extents,
             placeholders,
-        }))
+            looked_up: None,
+        };
+        // A near copy is read for both.
+        let is_fixed = |column| opened.near(column).is_some() || opened.is_placeholder(column);
+        if let Some(slots) = opened.slots.for_lookups(is_fixed) {
+            opened.looked_up = Some(opened.with_slots(slots, spec)?);
+        }
+        Ok(Arc::new(opened))
     }
 }
 

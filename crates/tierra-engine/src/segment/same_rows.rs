@@ -9,10 +9,11 @@ use tierra_memory::{NearCopy, NearMemory};
 
 use super::chunk_headers::ChunkHeaders;
 use super::opening::verified_bits;
-use super::{ChunkBytes, ChunkParts, Segment, far_bytes, rebuild};
+use super::slots::Slots;
+use super::{ChunkBytes, ChunkParts, Segment, far_bytes, line_times, rebuild};
 use crate::error::{DamageError, ScanError, StorageError};
 use crate::integrity::checked_copy::checked_copy;
-use crate::manifest::{ReplicaNumber, SegmentEntry};
+use crate::manifest::{ChunkPlace, ReplicaNumber, SegmentEntry};
 use crate::spec::TableSpec;
 use crate::storage::extent::OwnedExtent;
 use crate::storage::verified::VerifiedBits;
@@ -145,8 +146,8 @@ impl Segment {
         self.of_same_rows(entry, parts, extents, spec, verified)
     }
 
-    /// The same rows, read from the replicas whose extents are in the least trouble; `None` if these are read already. Near copies of
-    /// others go.
+    /// The same rows, read from the cheapest of the replicas whose extents are in the least trouble; `None` if these are read already.
+    /// Near copies of others go.
     pub(crate) fn read_elsewhere<T: Ord>(
         &self,
         spec: &TableSpec,
@@ -158,9 +159,20 @@ impl Segment {
             let extent = self.extents[extent].as_deref();
             (extent.is_none(), extent.map(&trouble))
         };
-        let Some(slots) = self.slots.avoiding(&self.entry, trouble) else {
-            return Ok(None);
-        };
+        let lines = |place: &ChunkPlace| line_times(&self.extents, place);
+        let slots = self.slots.chosen_anew(&self.entry, trouble, lines);
+        match slots == *self.slots {
+            true => Ok(None),
+            false => self.with_slots(slots, spec).map(Some),
+        }
+    }
+
+    /// The same rows, read from the same replicas in other slots.
+    pub(super) fn with_slots(
+        &self,
+        slots: Slots,
+        spec: &TableSpec,
+    ) -> Result<Arc<Self>, DamageError> {
         let (mut bytes, mut chunk_headers) = (Vec::new(), Vec::new());
         for (slot, replica) in slots.iter().enumerate() {
             let before = self.slots.of(replica);
@@ -194,7 +206,6 @@ impl Segment {
             verified,
             placeholders,
         )
-        .map(Some)
     }
 
     /// The same rows from other copies of the extents; near copies stay.

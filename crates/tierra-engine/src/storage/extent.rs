@@ -9,13 +9,14 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tierra_memory::placement::LineTimes;
 use tierra_memory::{BegunRead, Copied, CopyMethod, Extent, FileReads, Finished, Pool};
 
 use crate::manifest::{CopyEntry, ExtentEntry, ExtentId};
 use crate::spec::replicas::TierId;
 use crate::storage::losses::Losses;
 use crate::storage::revalidation::RevalidationReason;
-use crate::storage::tier::Tier;
+use crate::storage::tier::{Tier, TierLines};
 
 /// The content and table of an extent: stored in its header, and checked when a manifest names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +79,7 @@ pub(crate) struct ExtentCopy {
     tier: TierId,
     tier_name: Arc<str>,
     pool: Arc<Pool>,
+    lines: TierLines,
     extent: Extent,
     /// Whether the newest published manifest names it.
     published: AtomicBool,
@@ -102,6 +104,7 @@ impl ExtentCopy {
             tier: tier.id,
             tier_name: tier.name.clone(),
             pool: tier.pool.clone(),
+            lines: tier.lines.clone(),
             extent,
             published: AtomicBool::new(published),
             lost: Mutex::default(),
@@ -115,6 +118,11 @@ impl ExtentCopy {
 
     pub(crate) fn tier_name(&self) -> &Arc<str> {
         &self.tier_name
+    }
+
+    /// How long reading a line takes.
+    pub(crate) fn line_times(&self) -> LineTimes {
+        self.lines.times()
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {

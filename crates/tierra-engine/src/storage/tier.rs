@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tierra_memory::emulation::{self, FarMemory};
+use tierra_memory::placement::LineTimes;
 use tierra_memory::{CopyMethod, Pool};
 
 use crate::spec::replicas::TierId;
@@ -20,6 +21,8 @@ pub(crate) struct Tier {
     pub(crate) access: Access,
     /// What `auto` measured last.
     measured: Arc<Mutex<Option<Measured>>>,
+    /// How long reading its lines takes.
+    pub(crate) lines: TierLines,
     /// The pool's fault epoch up to which all losses are noted ([`losses`](super::losses)).
     pub(crate) noted_epoch: Arc<AtomicU64>,
 }
@@ -82,7 +85,26 @@ impl Tier {
             pool,
             access,
             measured: Arc::default(),
+            lines: TierLines::default(),
             noted_epoch: Arc::default(),
         }
+    }
+}
+
+/// How long reading a tier's lines takes, as [`Database::calibrate_tiers`](crate::Database::calibrate_tiers) measured it. Clones share
+/// it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TierLines(Arc<Mutex<Option<LineTimes>>>);
+
+impl TierLines {
+    /// As measured, or [`LineTimes::USUAL`]; at least as slow as the far memory that is emulated.
+    pub(crate) fn times(&self) -> LineTimes {
+        let measured = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = measured.unwrap_or(LineTimes::USUAL);
+        emulation::current().map_or(times, |far| times.emulated(&far))
+    }
+
+    pub(crate) fn set(&self, times: LineTimes) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(times);
     }
 }

@@ -89,7 +89,7 @@ impl TableVersion {
         self.tail.rows() as usize - self.deletions.count_of(self.tail.segment_id)
     }
 
-    /// Where the row lies, if this version has it.
+    /// Where the row lies, if this version has it, to look it up.
     pub(crate) fn locate(&self, row: RowId) -> Option<Located<'_>> {
         match self.deletions.contains(row) {
             true => None,
@@ -104,6 +104,7 @@ impl TableVersion {
             return Some(Located::Tail(batch, at));
         }
         let segment = self.segments.get(u32::try_from(row.segment()).ok()?)?;
+        let segment = segment.for_lookups();
         (row.row() < segment.rows()).then_some(Located::Sealed(segment, row.row()))
     }
 
@@ -132,10 +133,7 @@ impl TableVersion {
 
     /// Bytes of near memory that the version takes regardless of the budget for copies.
     pub(crate) fn always_near_bytes(&self) -> u64 {
-        let chunk_headers = self
-            .segments
-            .iter()
-            .map(|segment| segment.chunk_headers().len_bytes());
+        let chunk_headers = self.segments.iter().map(|segment| segment.header_bytes());
         let dictionaries = self.dictionaries.iter().flatten();
         let dictionaries = dictionaries.map(|dictionary| dictionary.len_bytes() as u64);
         let tail = self

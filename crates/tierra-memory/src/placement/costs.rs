@@ -39,6 +39,17 @@ const ALONE_LINES: usize = 1 << 12;
 const RUN_LINES: usize = 1 << 6;
 
 impl LineTimes {
+    /// Of memory of which nothing is known.
+    pub const USUAL: LineTimes = LineTimes {
+        in_order_ns: 5.0,
+        alone_ns: 100.0,
+    };
+
+    /// Of one of many lookups, which wait together.
+    pub fn looked_up_ns(self) -> f64 {
+        self.alone_ns / OVERLAP
+    }
+
     /// Of reading some of `pieces`; `None` if they have too few lines.
     pub fn measure(pieces: &[&[u8]]) -> Option<LineTimes> {
         let pieces: Vec<&[u8]> = pieces.iter().map(|piece| lines_of(piece)).collect();
@@ -91,7 +102,7 @@ impl Costs {
     pub fn of(far: LineTimes, near: LineTimes) -> Costs {
         Costs {
             streamed_ns: (far.in_order_ns - near.in_order_ns).max(0.0),
-            looked_up_ns: (far.alone_ns - near.alone_ns).max(0.0) / OVERLAP,
+            looked_up_ns: (far.looked_up_ns() - near.looked_up_ns()).max(0.0),
             copied_ns: far.in_order_ns + near.in_order_ns,
         }
     }
