@@ -95,8 +95,7 @@ pub use read::batch::{BatchLimits, Batches};
 pub use read::lookup::CellCounters;
 pub use read::rows::{Projection, Rows};
 pub use read::scan::{
-    IndexUse, RowTest, Scan, ScanCounters, ScanCursor, ScanGroups, ScanSpec, ScanTotals,
-    row_id_field,
+    IndexUse, Scan, ScanCounters, ScanCursor, ScanGroups, ScanSpec, ScanTotals, row_id_field,
 };
 pub use salvage::{SalvageReport, SalvagedTable, salvage};
 pub use scrub::background::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress};

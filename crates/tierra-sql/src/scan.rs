@@ -3,10 +3,9 @@
 //! A scan joins the batch of those that read the same columns of its table ([`tierra_engine::Batches`]), if there is one.
 //!
 //! The engine hands out blocks of rows to the partitions on request, evaluates the filters on packed codes, and decodes
-//! only the wanted columns of surviving rows. Where rows are changed it also tests conditions on several columns ([`tested`]).
-//! Filters that joins and top-k operators learn while the query runs are checked before every batch. An aggregation of all rows asks for totals instead of rows ([`totals`]). A partition gives way to other tasks of its thread ([`Turn`]), so that all threads get their share.
+//! only the wanted columns of surviving rows. Filters that joins and top-k operators learn while the query runs are checked
+//! before every batch. An aggregation of all rows asks for totals instead of rows ([`totals`]). A partition gives way to other tasks of its thread ([`Turn`]), so that all threads get their share.
 
-mod tested;
 mod totals;
 
 use std::fmt;
@@ -40,10 +39,9 @@ use datafusion::physical_plan::projection::{
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::Stream;
-use tierra_engine::{RowTest, Scan, ScanCounters, ScanCursor, ScanSpec, Snapshot, row_id_field};
+use tierra_engine::{Scan, ScanCounters, ScanCursor, ScanSpec, Snapshot, row_id_field};
 use tierra_interleave::Scheduling;
 
-use self::tested::{TestedPredicates, failed, is_testable};
 pub(crate) use self::totals::WantedColumns;
 use crate::filter::{ColumnFilters, DynamicFilters};
 use crate::late::RowSource;
@@ -74,8 +72,6 @@ pub(crate) struct ScanPlan {
     pub(crate) execution: Scheduling,
     /// Whether the last column contains the rows' ids.
     pub(crate) row_ids: bool,
-    /// Other predicates that rows pass.
-    pub(crate) tested: Option<Arc<TestedPredicates>>,
     /// Rows after which each partition may stop.
     pub(crate) fetch: Option<usize>,
 }
@@ -169,8 +165,6 @@ impl TierraScanExec {
             };
             if let Some(wanted) = wanted {
                 wanted.scan(&plan.snapshot, spec, settings)
-            } else if let Some(tested) = &plan.tested {
-                plan.snapshot.scan_tested(spec, Arc::clone(tested) as _)
             } else if plan.row_ids {
                 plan.snapshot.scan_with_row_ids(spec)
             } else if plan.fetch.is_some() {
@@ -209,7 +203,7 @@ impl TierraScanExec {
 
     /// Whether the scan yields all rows that meet its predicates.
     pub(crate) fn yields_all_rows(&self) -> bool {
-        self.plan.fetch.is_none() && self.plan.tested.is_none()
+        self.plan.fetch.is_none()
     }
 
     /// Whether the last column contains the rows' ids.
@@ -246,12 +240,6 @@ impl TierraScanExec {
                 let unknown = ColumnStatistics::new_unknown();
                 statistics.column_statistics.push(unknown);
             }
-            if plan.tested.is_some() {
-                statistics = statistics.to_inexact();
-                let rows = statistics.num_rows;
-                statistics.num_rows =
-                    rows.with_estimated_selectivity(statistics::DEFAULT_SELECTIVITY);
-            }
             Arc::new(statistics)
         })
     }
@@ -274,47 +262,6 @@ impl TierraScanExec {
                 })
             })
             .map(|transformed| transformed.data)
-    }
-
-    /// The scan with those of the filters that are tested before the columns that they do not need are read, if it has such columns.
-    fn testing(
-        &self,
-        offered: &ChildPushdownResult,
-    ) -> Result<Option<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>>> {
-        let plan = &self.plan;
-        // Without row ids, scans of several queries share what they read.
-        if !plan.row_ids || plan.tested.is_some() || plan.fetch.is_some() {
-            return Ok(None);
-        }
-        let filters = offered.parent_filters.iter().map(|parent| &parent.filter);
-        let is_tested =
-            |filter: &&Arc<dyn PhysicalExpr>| is_testable(filter, plan.projection.len());
-        let pushed_down = filters.clone().map(|filter| match is_tested(&filter) {
-            true => PushedDown::Yes,
-            false => PushedDown::No,
-        });
-        let predicates = filters.clone().filter(is_tested).cloned();
-        let predicates = predicates.map(|filter| self.on_table(filter));
-        let predicates = predicates.collect::<Result<Vec<_>>>()?;
-        if predicates.is_empty() {
-            return Ok(None);
-        }
-        let tested = TestedPredicates::new(predicates, &plan.schema)?;
-        if plan
-            .projection
-            .iter()
-            .all(|column| tested.columns().contains(column))
-        {
-            return Ok(None);
-        }
-        let plan = ScanPlan {
-            tested: Some(Arc::new(tested)),
-            ..plan.clone()
-        };
-        let scan = Self::with_dynamic(plan, Arc::clone(&self.dynamic))?;
-        let results = pushed_down.collect();
-        let propagation = FilterPushdownPropagation::with_parent_pushdown_result(results);
-        Ok(Some(propagation.with_updated_node(Arc::new(scan))))
     }
 }
 
@@ -359,9 +306,6 @@ impl DisplayAs for TierraScanExec {
             }
         };
         list(f, "filters", &self.plan.shown)?;
-        if let Some(tested) = &self.plan.tested {
-            list(f, "tested", &tested.predicates)?;
-        }
         list(f, "dynamic", self.dynamic.expressions())?;
         let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let scan = shared.scan.as_ref();
@@ -402,9 +346,7 @@ impl ExecutionPlan for TierraScanExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let tested = self.plan.tested.iter();
-        let tested = tested.flat_map(|tested| &tested.predicates);
-        for expression in self.dynamic.expressions().iter().chain(tested) {
+        for expression in self.dynamic.expressions() {
             if f(expression)? == TreeNodeRecursion::Stop {
                 return Ok(TreeNodeRecursion::Stop);
             }
@@ -500,11 +442,6 @@ impl ExecutionPlan for TierraScanExec {
         result: ChildPushdownResult,
         _config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        if phase == FilterPushdownPhase::Pre
-            && let Some(testing) = self.testing(&result)?
-        {
-            return Ok(testing);
-        }
         let offered = result.parent_filters.len();
         let mut expressions = self.dynamic.expressions().to_vec();
         if phase == FilterPushdownPhase::Post {
@@ -679,7 +616,7 @@ impl ScanStream {
         let (version, filters) = self.dynamic.known(&self.snapshot, &self.table_schema)?;
         let next = self.cursor.next(&filters, version);
         self.counts.advance(self.cursor.counters());
-        let Some(batch) = next.map_err(failed)? else {
+        let Some(batch) = next.map_err(|error| DataFusionError::External(Box::new(error)))? else {
             return Ok(None);
         };
         let batch = if batch.num_rows() > self.remaining {

@@ -15,7 +15,7 @@ use crate::types::logical_type;
 use crate::values::scalar;
 
 /// The assumed selectivity of a filter without better knowledge, as in DataFusion.
-pub(crate) const DEFAULT_SELECTIVITY: f64 = 0.2;
+const DEFAULT_SELECTIVITY: f64 = 0.2;
 /// Bytes of a string's view and an estimate of its text.
 pub(crate) const STRING_BYTES: usize = 32;
 

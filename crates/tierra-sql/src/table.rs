@@ -270,7 +270,6 @@ impl TableProvider for TierraTable {
             threads: settings.threads,
             execution: settings.execution,
             row_ids,
-            tested: None,
             fetch: limit.filter(|_| predicates.residual.is_empty()),
         };
         let exec = TierraScanExec::new(plan)?;

@@ -634,9 +634,6 @@ pub enum ScanError {
         /// What is wrong.
         source: arrow::error::ArrowError,
     },
-    /// The test of the scan's rows failed.
-    #[error(transparent)]
-    Test(Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Rows could not be found or read.

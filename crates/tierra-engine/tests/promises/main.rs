@@ -68,7 +68,6 @@ mod replicas;
 mod running;
 mod salvage;
 mod scan;
-mod tested;
 mod totals;
 mod undo;
 mod vanish;

@@ -22,7 +22,6 @@ use super::level::Chosen;
 use super::shared::{MORSEL_BLOCKS, Morsel, NextMorsel, Scan, TakenMorsel};
 use super::sinks::{ScanGroups, ScanTotals, Sinks, readers};
 use super::spec::{Output, ScanCounters};
-use super::tested::{TESTED_BLOCKS_MOST, Tested};
 use super::whole::Whole;
 use crate::error::ScanError;
 use crate::manifest::row_id::RowId;
@@ -50,9 +49,6 @@ pub struct ScanCursor {
     /// Whether a block of the batch turned out to be damaged and was repaired.
     is_stale: bool,
     batch: Batch,
-    tested: Option<Tested>,
-    /// Whether the batch is not complete, and other work is to be done first.
-    gives_way: bool,
     undecided: Vec<usize>,
     scratch: Scratch,
     counting: Counting,
@@ -156,10 +152,8 @@ impl ScanCursor {
             batch: Batch {
                 sinks: Sinks::of(&scan),
                 rows: 0,
-                ids: matches!(scan.output, Output::RowsWithIds(_)).then(Vec::new),
+                ids: matches!(scan.output, Output::RowsWithIds).then(Vec::new),
             },
-            tested: tested(&scan),
-            gives_way: false,
             undecided: Vec::new(),
             scratch: Scratch::with(kernels),
             counting: Counting::new(spec.columns.len()),
@@ -198,7 +192,6 @@ impl ScanCursor {
 
     fn settle_needed(&mut self) {
         let filtered = self.conditions.iter().map(|condition| condition.column);
-        let tested = self.tested.iter().flat_map(Tested::columns);
         self.needed = self
             .scan
             .spec
@@ -206,7 +199,6 @@ impl ScanCursor {
             .iter()
             .copied()
             .chain(filtered)
-            .chain(tested.copied())
             .collect();
         self.needed.sort_unstable();
         self.needed.dedup();
@@ -229,8 +221,7 @@ impl ScanCursor {
     }
 
     /// The next batch, of about the scan's `batch_rows` rows, or `None` at the end. `more` are conditions that became known since
-    /// the scan began. The batch is empty if others should run before the next call: scans that share a pass with this one and are far
-    /// behind, or anything, because a test of rows has taken its turn.
+    /// the scan began. The batch is empty if scans that share a pass with this one are far behind: they should run before the next call.
     /// Conditions are read only when `more_version` differs from the previous call, and hold for rows read from then
     /// on. Cursors of one scan share what they compute for the conditions of one version; versions must increase.
     ///
@@ -303,11 +294,8 @@ impl ScanCursor {
         for _ in 0..READS_MOST {
             let storage = self.scan.snapshot.table().storage();
             let seen = storage.losses().begin_read();
-            // Otherwise the batch goes on where it gave way.
-            if self.batch.rows == 0 {
-                self.made_of.clear();
-                self.made_of.extend(self.at.clone().map(Work::Rest));
-            }
+            self.made_of.clear();
+            self.made_of.extend(self.at.clone().map(Work::Rest));
             let batch = match self.read_batch(more, more_version) {
                 Ok(true) => emit(self).map(Some),
                 Ok(false) => Ok(None),
@@ -339,7 +327,6 @@ impl ScanCursor {
         // Sinks that stopped within a block hold no usable rows.
         self.batch.sinks = Sinks::of(&self.scan);
         self.batch.ids.iter_mut().for_each(Vec::clear);
-        self.tested = tested(&self.scan);
     }
 
     /// Fills a batch; returns whether there is one.
@@ -359,10 +346,6 @@ impl ScanCursor {
         let version = scan.snapshot.version();
         let full = scan.spec.batch_rows.max(1);
         let mut are_others_first = false;
-        self.gives_way = false;
-        if let Some(tested) = &mut self.tested {
-            tested.blocks = 0;
-        }
         while (self.batch.rows < full || self.whole.is_filling()) && !self.is_stale {
             match self.at.take() {
                 None if self.whole.is_filling() => break,
@@ -394,12 +377,6 @@ impl ScanCursor {
                     let Some(block) = blocks.next() else { continue };
                     self.at = Some(Progress::Blocks { segment, blocks });
                     self.read_block(segment, block, version)?;
-                    let tested = self.tested.as_ref();
-                    let are_many = tested.is_some_and(|it| it.blocks == TESTED_BLOCKS_MOST);
-                    if are_many && self.batch.rows < full {
-                        self.gives_way = true;
-                        break;
-                    }
                 }
                 Some(Progress::Tail { batch, mut rows }) => {
                     if rows.is_empty() {
@@ -412,8 +389,7 @@ impl ScanCursor {
                 }
             }
         }
-        let is_batch = self.batch.rows > 0 || are_others_first || self.gives_way;
-        Ok(!self.is_stale && is_batch)
+        Ok(!self.is_stale && (self.batch.rows > 0 || are_others_first))
     }
 
     /// The next morsel.
@@ -555,9 +531,7 @@ impl ScanCursor {
         self.counting.begin_block(segment);
         self.ask_ahead(segment, block);
         let next = self.next_block();
-        if self.select(segment, block, spec, &mut mask)?
-            && self.test(segment, block, version, &mut mask)?
-        {
+        if self.select(segment, block, spec, &mut mask)? {
             self.conditions.check_there(at, segment, spec, block)?;
             self.counting.given(self.whole.given());
             let rows = mask.count();
@@ -685,44 +659,6 @@ impl ScanCursor {
         Ok(true)
     }
 
-    /// Narrows the mask to the rows that pass the test, if there is one; returns whether there are any.
-    fn test(
-        &mut self,
-        segment: &Segment,
-        block: usize,
-        version: &TableVersion,
-        mask: &mut Mask,
-    ) -> Result<bool, ScanError> {
-        let next = self.next_block();
-        let Some(tested) = &mut self.tested else {
-            return Ok(true);
-        };
-        let spec = self.scan.snapshot.table().spec();
-        for place in 0..tested.readers.len() {
-            let column = tested.columns()[place];
-            self.ahead
-                .begin_column(segment, column, next, &self.methods);
-            let share = self.share.as_ref();
-            let _reading = self
-                .counting
-                .read(segment, column, block, &self.methods, share);
-            let (reader, scratch) = (&mut tested.readers[place], &mut self.scratch);
-            let append = |chunk: &Chunk<'_>| {
-                reader.append(chunk, block, mask, version.dictionary(column), scratch)
-            };
-            let (methods, copying) = (&self.methods, &mut self.copying);
-            let appended = segment.read_by(methods, copying, spec, column, block, append);
-            self.counting.copied(copying);
-            if appended?.is_none() {
-                self.is_stale = true;
-                return Ok(false);
-            }
-            self.counting.decoded(column);
-        }
-        tested.narrow(mask).map_err(ScanError::Test)?;
-        Ok(mask.any())
-    }
-
     fn read_tail(
         &mut self,
         version: &TableVersion,
@@ -751,16 +687,6 @@ impl ScanCursor {
                 None => passing,
                 Some(before) => &before & &passing,
             });
-        }
-        if let Some(tested) = &self.tested
-            && selected
-                .as_ref()
-                .is_none_or(|bits| bits.count_set_bits() > 0)
-        {
-            let values = tested.columns().iter();
-            let values = values.map(|column| batch.column(*column).slice(rows.start, rows.len()));
-            let passing = tested.narrow_tail(values, rows.len(), selected);
-            selected = Some(passing.map_err(ScanError::Test)?);
         }
         let surviving = selected
             .as_ref()
@@ -818,9 +744,6 @@ impl ScanCursor {
     }
 
     fn emit(&mut self) -> Result<RecordBatch, ScanError> {
-        if self.gives_way {
-            return Ok(RecordBatch::new_empty(self.scan.schema.clone()));
-        }
         let sinks = &mut self.batch.sinks;
         let mut columns: Vec<ArrayRef> = (0..sinks.len())
             .filter_map(|place| self.whole.take(place).or_else(|| sinks.take_values(place)))
@@ -833,14 +756,6 @@ impl ScanCursor {
             RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.batch.rows)));
         let batch = RecordBatch::try_new_with_options(self.scan.schema.clone(), columns, &options);
         batch.map_err(|source| arrow_error(self.scan.snapshot.table().spec(), source))
-    }
-}
-
-/// The scan's test, if it has one.
-fn tested(scan: &Scan) -> Option<Tested> {
-    match &scan.output {
-        Output::RowsWithIds(Some(test)) => Some(Tested::new(test, scan.snapshot.table().spec())),
-        _ => None,
     }
 }
 

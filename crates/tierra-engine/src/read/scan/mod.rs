@@ -22,7 +22,6 @@ mod level;
 mod shared;
 mod sinks;
 mod spec;
-mod tested;
 mod whole;
 
 use std::sync::Arc;
@@ -35,7 +34,6 @@ pub use self::cursor::ScanCursor;
 pub use self::shared::Scan;
 pub use self::sinks::{ScanGroups, ScanTotals};
 pub use self::spec::{IndexUse, ScanCounters, ScanSpec, row_id_field};
-pub use self::tested::RowTest;
 
 use crate::table::snapshot::Snapshot;
 
@@ -62,17 +60,7 @@ impl Snapshot {
     /// # Panics
     /// If `spec` names a column that does not exist.
     pub fn scan_with_row_ids(&self, spec: ScanSpec) -> Arc<Scan> {
-        let output = Output::RowsWithIds(None);
-        Scan::new(self.clone(), spec, output, IndexUse::WhereCheaper, None)
-    }
-
-    /// As [`Snapshot::scan_with_row_ids`], of the rows that also pass a test. Columns that the test does not need are read for these
-    /// rows only. A batch may be empty: the test then has had its turn, and the next call goes on.
-    ///
-    /// # Panics
-    /// If `spec` or the test names a column that does not exist.
-    pub fn scan_tested(&self, spec: ScanSpec, test: Arc<dyn RowTest>) -> Arc<Scan> {
-        let output = Output::RowsWithIds(Some(test));
+        let output = Output::RowsWithIds;
         Scan::new(self.clone(), spec, output, IndexUse::WhereCheaper, None)
     }
 

@@ -107,7 +107,7 @@ impl Scan {
             );
         }
         let wanted = match &output {
-            Output::Rows | Output::RowsWithIds(_) => None,
+            Output::Rows | Output::RowsWithIds => None,
             Output::Totals(wanted) => Some(wanted.len()),
             Output::Groups { wanted, .. } => Some(wanted.len()),
         };
@@ -120,7 +120,7 @@ impl Scan {
             .iter()
             .map(|column| table.fields()[*column].clone())
             .collect();
-        if let Output::RowsWithIds(_) = output {
+        if let Output::RowsWithIds = output {
             fields.push(row_id_field(&table));
         }
         let mut morsels = Vec::new();

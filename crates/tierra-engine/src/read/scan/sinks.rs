@@ -115,7 +115,7 @@ impl Sinks {
     /// Empty sinks of a scan.
     pub(super) fn of(scan: &Scan) -> Self {
         match &scan.output {
-            Output::Rows | Output::RowsWithIds(_) => Self::Values(readers(scan)),
+            Output::Rows | Output::RowsWithIds => Self::Values(readers(scan)),
             Output::Totals(wanted) => {
                 let spec = scan.snapshot.table().spec();
                 let types = scan.spec.projection.iter().map(|it| spec.columns[*it].ty);

@@ -6,8 +6,6 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use tierra_column::{Filter, WantedTotals};
 use tierra_interleave::Scheduling;
 
-use super::tested::RowTest;
-
 /// The rows and columns that a scan returns.
 #[derive(Clone, Debug)]
 pub struct ScanSpec {
@@ -25,8 +23,8 @@ pub struct ScanSpec {
 #[derive(Debug)]
 pub(super) enum Output {
     Rows,
-    /// With a last column of their ids; only those that pass the test.
-    RowsWithIds(Option<Arc<dyn RowTest>>),
+    /// With a last column of their ids.
+    RowsWithIds,
     /// By column of the projection.
     Totals(Vec<WantedTotals>),
     /// The same of the groups of one of these columns; `None` where nothing is wanted of a column.
