@@ -16,6 +16,7 @@ use tierra_memory::{GateStart, Speed};
 mod levels;
 mod scratch;
 mod subject;
+mod tiers;
 mod writes;
 
 pub use self::levels::MeasuredMixes;

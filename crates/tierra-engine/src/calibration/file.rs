@@ -6,8 +6,10 @@
 //! cell far latency=300ns,misses=10,.. = 24 interleaved
 //! levels far off aggregate 24 1 = scalar 1 18 no, avx512 19 24 no
 //!                                                tier, far memory, operator, threads, shared columns = the rows of a mix
+//! lines 4.9 98.5 = far                           nanoseconds of a line in order, of a line alone = tier
 //! ```
-//! between the lines that every [`MeasuredFile`] has. Version 1 had keys and cells only, version 2 no levels.
+//! between the lines that every [`MeasuredFile`] has. Version 1 had keys and cells only, version 2 no levels, version 3 no
+//! lines.
 //!
 //! Invariant: only a whole file that this machine wrote is used. The database opens without any other and logs that once; only
 //! the speed of lookups and scans changes.
@@ -18,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use tierra_memory::emulation::{self, FarMemory};
 use tierra_memory::machine::{MeasuredFile, MeasuredFileError};
+use tierra_memory::placement::LineTimes;
 use tierra_memory::{GateStart, Speed};
 
 use super::{Calibration, GateCalibration, Mix, Situation};
@@ -26,13 +29,15 @@ use super::{Calibration, GateCalibration, Mix, Situation};
 pub(crate) const CALIBRATION_FILE: &str = "calibration";
 const FORMAT: MeasuredFile = MeasuredFile {
     what: "calibration",
-    version: 3,
+    version: 4,
     len_max: 1 << 18,
 };
 /// The word for no emulation, here and in SQL.
 const OFF: &str = "off";
 /// The first word of a line about levels.
 const LEVELS: &str = "levels";
+/// The first word of a line about the lines of a tier.
+const LINES: &str = "lines";
 
 impl Calibration {
     /// Reads the calibration of the database in `dir`; `None` if it has none.
@@ -43,14 +48,16 @@ impl Calibration {
         let Some(entries) = FORMAT.read(&dir.join(CALIBRATION_FILE), entry)? else {
             return Ok(None);
         };
-        let (mut gates, mut levels) = (Vec::new(), Vec::new());
+        let (mut gates, mut levels, mut tiers) = (Vec::new(), Vec::new(), Vec::new());
         for entry in entries {
             match entry {
                 Entry::Gate(gate) => gates.push(gate),
                 Entry::Levels(situation, mix) => levels.push((situation, mix)),
+                Entry::Lines(tier, times) => tiers.push((tier, times)),
             }
         }
-        Ok(Some(Calibration::new(gates).with_levels(levels)))
+        let calibration = Calibration::new(gates).with_levels(levels);
+        Ok(Some(calibration.with_tiers(tiers)))
     }
 
     /// The calibration for the database in `dir`. Logs a warning if the stored one must not be used.
@@ -92,6 +99,14 @@ impl Calibration {
             )
             .expect("no writer of strings fails");
         }
+        for (tier, times) in &self.tiers {
+            let LineTimes {
+                in_order_ns,
+                alone_ns,
+            } = times;
+            writeln!(text, "{LINES} {in_order_ns} {alone_ns} = {tier}")
+                .expect("no writer of strings fails");
+        }
         FORMAT.write(&path, &text)?;
         Ok(path)
     }
@@ -100,6 +115,7 @@ impl Calibration {
 enum Entry {
     Gate(GateCalibration),
     Levels(Situation, Mix),
+    Lines(String, LineTimes),
 }
 
 fn text_of(far: Option<FarMemory>) -> String {
@@ -115,8 +131,27 @@ fn tier(text: &str) -> Result<Speed, String> {
 fn entry(line: &str) -> Result<Entry, String> {
     match line.split_once(' ') {
         Some((LEVELS, line)) => levels(line).map(|(situation, mix)| Entry::Levels(situation, mix)),
+        Some((LINES, line)) => lines(line).map(|(tier, times)| Entry::Lines(tier, times)),
         _ => gate(line).map(Entry::Gate),
     }
+}
+
+fn lines(line: &str) -> Result<(String, LineTimes), String> {
+    let expected = || format!("expected two times above 0 in nanoseconds = a tier, found {line:?}");
+    let (times, tier) = line.split_once(" = ").ok_or_else(expected)?;
+    let &[in_order, alone] = &words(times)[..] else {
+        return Err(expected());
+    };
+    let time = |text: &str| {
+        let ns = text.parse().ok();
+        ns.filter(|ns: &f64| ns.is_finite() && *ns > 0.0)
+            .ok_or_else(expected)
+    };
+    let times = LineTimes {
+        in_order_ns: time(in_order)?,
+        alone_ns: time(alone)?,
+    };
+    Ok((tier.to_owned(), times))
 }
 
 fn levels(line: &str) -> Result<(Situation, Mix), String> {
@@ -200,16 +235,24 @@ mod tests {
             entry(LookupKind::Cell, Speed::Far, None, 1, plain),
             entry(LookupKind::Cell, Speed::Far, Some(far), 64, interleaved),
         ];
-        Calibration::new(gates).with_levels(vec![
-            (
-                situation(Operator::Aggregate, None, 24),
-                mix("scalar 1 18 no, avx512 19 24 no"),
-            ),
-            (
-                situation(Operator::Select, Some(far), 2),
-                mix("sse4.2 1 2 yes, avx2 1 2 yes"),
-            ),
-        ])
+        Calibration::new(gates)
+            .with_levels(vec![
+                (
+                    situation(Operator::Aggregate, None, 24),
+                    mix("scalar 1 18 no, avx512 19 24 no"),
+                ),
+                (
+                    situation(Operator::Select, Some(far), 2),
+                    mix("sse4.2 1 2 yes, avx2 1 2 yes"),
+                ),
+            ])
+            .with_tiers(vec![(
+                "b = c".to_owned(),
+                LineTimes {
+                    in_order_ns: 4.25,
+                    alone_ns: 1e3,
+                },
+            )])
     }
 
     #[test]
@@ -241,6 +284,9 @@ mod tests {
             ("levels far off sort 2 1 = scalar 1 2 no", "no operator"),
             ("levels far off select 2 1 = scalar 2 1 no", "two cores"),
             ("levels far off select 2 1 = mmx 1 2 no", "mmx"),
+            ("lines 5.1 = far", "two times"),
+            ("lines 5.1 0 = far", "two times"),
+            ("lines 5.1 inf = far", "two times"),
             ("cell far off 48 plain", "expected a lookup"),
             ("", "expected a lookup"),
         ] {

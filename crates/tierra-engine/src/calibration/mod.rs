@@ -1,5 +1,5 @@
-//! How much this machine's lookups gain from interleaving, and which instructions suit its scans ([`levels`]), measured and stored
-//! in the database's directory.
+//! How much this machine's lookups gain from interleaving, which instructions suit its scans ([`levels`]), and how long reading
+//! lines takes in each tier, by which replicas are chosen; measured and stored in the database's directory.
 //!
 //! For each kind of lookup, each tier of its structure, and each emulated far memory: the group size, and whether interleaving is
 //! cheaper than one lookup after the other. Gates start with these values ([`Calibration::gate`]) and go on measuring; without
@@ -16,6 +16,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use tierra_column::{LogicalType, Physical};
+use tierra_memory::placement::LineTimes;
 use tierra_memory::{GateStart, MemoryGate, Speed};
 
 pub(crate) use file::CALIBRATION_FILE;
@@ -104,6 +105,7 @@ pub(crate) struct GateCalibration {
 pub struct Calibration {
     entries: Vec<GateCalibration>,
     levels: LevelProfile,
+    tiers: Vec<(String, LineTimes)>,
 }
 
 impl Calibration {
@@ -111,6 +113,7 @@ impl Calibration {
         Self {
             entries,
             levels: LevelProfile::default(),
+            tiers: Vec::new(),
         }
     }
 
@@ -121,6 +124,18 @@ impl Calibration {
             levels: LevelProfile::new(levels),
             ..self
         }
+    }
+
+    /// The same with how long reading lines takes in tiers, by their names.
+    #[must_use]
+    pub fn with_tiers(self, tiers: Vec<(String, LineTimes)>) -> Self {
+        Self { tiers, ..self }
+    }
+
+    /// How long reading lines takes in a tier, if it was measured.
+    pub(crate) fn line_times(&self, tier: &str) -> Option<LineTimes> {
+        let found = self.tiers.iter().find(|(name, _)| name == tier);
+        found.map(|(_, times)| *times)
     }
 
     /// The levels of scans.

@@ -119,6 +119,11 @@ impl Database {
             .or_else(|| std::thread::available_parallelism().ok());
         let threads = threads.unwrap_or(NonZeroUsize::MIN);
         let calibration = Arc::new(Calibration::of_database(dir));
+        for tier in &tiers.open {
+            if let Some(times) = calibration.line_times(&tier.name) {
+                tier.lines.set(times);
+            }
+        }
         tiers
             .losses
             .checks

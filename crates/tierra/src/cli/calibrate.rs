@@ -1,5 +1,5 @@
 //! `tierra calibrate`: measures and stores what interleaved lookups gain on this machine, which instructions its scans should use,
-//! and the fastest way to write its logs.
+//! how long reading takes in each tier, and the fastest way to write its logs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +7,7 @@ use clap::Args;
 use tierra_engine::{Calibration, Effort, Measured, MeasuredMixes, write_profile};
 use tierra_interleave::Execution;
 use tierra_memory::emulation::{self, FarMemory};
+use tierra_memory::placement::LineTimes;
 use tierra_memory::replication::{Profile, SIZE_CLASSES, Situation, class_bytes};
 
 use super::open::OpenOptions;
@@ -61,7 +62,11 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<(), CommandError> {
     let chosen = mixes
         .iter()
         .filter_map(|measured| Some((measured.situation, measured.best()?.clone())));
+    let tiers = database.engine().calibrate_tiers().map_err(Box::new)?;
+    print!("\n{}", table_of_tiers(&tiers));
+    println!("\nnanoseconds a line of 64 bytes");
     let calibration = Calibration::of(&measured).with_levels(chosen.collect());
+    let calibration = calibration.with_tiers(tiers);
     let path = calibration.write(db);
     let path = path.map_err(|source| CommandError::File {
         action: "write the calibration into",
@@ -117,6 +122,24 @@ fn table_of_mixes(mixes: &[MeasuredMixes]) -> TextTable {
         row.push(rate.map_or(String::new(), millions));
         row.push(best.map_or(String::new(), ToString::to_string));
         table.push(row);
+    }
+    table
+}
+
+/// How long reading lines takes in each tier.
+fn table_of_tiers(tiers: &[(String, LineTimes)]) -> TextTable {
+    let mut table = TextTable::new([
+        ("tier", Side::Left),
+        ("in order", Side::Right),
+        ("alone", Side::Right),
+    ]);
+    for (tier, times) in tiers {
+        let ns = |ns: f64| format!("{ns:.1}");
+        table.push(vec![
+            tier.clone(),
+            ns(times.in_order_ns),
+            ns(times.alone_ns),
+        ]);
     }
     table
 }

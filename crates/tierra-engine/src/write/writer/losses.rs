@@ -57,9 +57,9 @@ fn note_replaced(extent: &Arc<OwnedExtent>) {
 }
 
 impl Writer {
-    /// Has other replicas of chunks read where that which is read lies in a tier that is lost, or in a copy that cannot be repaired.
-    /// Publishes no manifest: the next open chooses anew.
-    pub(super) fn leave_unreadable_replicas(&self) {
+    /// Chooses anew which replicas of chunks are read: none in a tier that is lost, or in a copy that cannot be repaired, if there is
+    /// another, and else those that cost least. Publishes no manifest: the next open chooses anew.
+    pub(super) fn choose_replicas(&self) {
         let tiers = self.storage.tiers();
         let trouble = |extent: &OwnedExtent| {
             let read = extent.first();
@@ -87,7 +87,7 @@ impl Writer {
                 continue;
             }
             let name = &table.spec().name;
-            tracing::warn!(table = name, segments = ?changed, "other replicas are read: the former ones lie where nothing can be repaired");
+            tracing::info!(table = name, segments = ?changed, "other replicas of chunks are read from now on");
             table.publish(TableVersion {
                 segments,
                 ..current.next()
@@ -99,7 +99,7 @@ impl Writer {
     /// Handles lost pages: a tail whose log lost pages becomes a segment, dictionaries without an intact copy get new pieces, and
     /// each tier gets a new manifest.
     pub(super) fn repair_losses(&mut self) {
-        self.leave_unreadable_replicas();
+        self.choose_replicas();
         if !self.storage.is_settled() {
             return;
         }

@@ -209,7 +209,7 @@ impl Writer {
             Request::Wait { reply } => self.background.push(BackgroundTask::Answer(reply)),
             Request::GiveBack => self.give_back_space(),
             Request::Losses => self.repair_losses(),
-            Request::ReadElsewhere => self.leave_unreadable_replicas(),
+            Request::ChooseReplicas => self.choose_replicas(),
             Request::JobEnded => self.end_job(),
             Request::GoOn => {}
             Request::Close => return false,

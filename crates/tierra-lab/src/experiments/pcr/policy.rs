@@ -140,7 +140,7 @@ impl Policy {
     /// copy has an encoding of its own has that one far as well.
     pub(super) fn asked(&self) -> Asked {
         let is_near = |copy: &&PlacedCopy| copy.place == Place::Near;
-        let (near, far): (Vec<_>, Vec<_>) = self.0.iter().partition(is_near);
+        let (near, far): (Vec<&PlacedCopy>, Vec<&PlacedCopy>) = self.0.iter().partition(is_near);
         let mut tiers: Vec<String> = far.iter().map(|copy| copy.to_string()).collect();
         for near in &near {
             if far.iter().all(|far| far.encoding != near.encoding) {

@@ -1,0 +1,59 @@
+//! Measures how long reading lines takes in each tier, of the tables that lie there.
+
+use tierra_memory::emulation;
+use tierra_memory::placement::LineTimes;
+
+use super::{Before, CalibrateError};
+use crate::database::Database;
+use crate::error::ScanError;
+use crate::storage::extent::ExtentCopy;
+use crate::table::requests::Request;
+
+impl Database {
+    /// Measures how long reading a line takes in each tier, without emulation, and has replicas chosen by it from now on. Tiers in
+    /// which too little lies to be measured are left out. It takes a few milliseconds for each tier.
+    ///
+    /// # Errors
+    /// [`CalibrateError`]: memory was lost meanwhile, a writer that has failed.
+    pub fn calibrate_tiers(&self) -> Result<Vec<(String, LineTimes)>, CalibrateError> {
+        let mut measured = Vec::new();
+        {
+            let _before = Before(emulation::current());
+            emulation::set(None)?;
+            let tables = self.catalog().tables();
+            let versions: Vec<_> = tables.iter().map(|table| table.current()).collect();
+            let extents = || {
+                let segments = versions.iter().flat_map(|version| version.segments.iter());
+                segments.flat_map(|segment| segment.extents().iter().flatten())
+            };
+            for tier in &self.storage().tiers().open {
+                let copies = extents().flat_map(|extent| extent.copies());
+                let there = copies.filter(|copy| copy.tier() == tier.id);
+                let pieces: Vec<&[u8]> = there
+                    .map(|copy: &std::sync::Arc<ExtentCopy>| &***copy)
+                    .collect();
+                let times = self
+                    .storage()
+                    .read_validated(|| LineTimes::measure(&pieces))
+                    .map_err(ScanError::from)
+                    .map_err(CalibrateError::Scan)?;
+                if let Some(times) = times {
+                    tier.lines.set(times);
+                    measured.push((tier.name.to_string(), times));
+                }
+            }
+        }
+        self.choose_replicas()?;
+        Ok(measured)
+    }
+
+    /// Chooses anew which replicas are read, of each chunk those that cost least. That is done when a database is opened and when rows
+    /// are written; a program that changes the far memory that is emulated calls it then.
+    ///
+    /// # Errors
+    /// A writer that has failed.
+    pub fn choose_replicas(&self) -> Result<(), crate::error::TableError> {
+        self.requests().send(Request::ChooseReplicas);
+        self.wait_for_near_copies()
+    }
+}
