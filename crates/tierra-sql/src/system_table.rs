@@ -272,20 +272,24 @@ fn columns(database: &Database) -> Result<SystemTable> {
         let values = values.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
         Arc::new(Int64Array::from_iter_values(values))
     };
-    let encodings = columns.iter().map(|column| {
-        let names: Vec<_> = column.encodings.iter().map(Encoding::to_string).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    });
+    let encodings = |of: fn(&ColumnPlacement) -> &BTreeSet<Encoding>| -> ArrayRef {
+        let names = columns.iter().map(|column| {
+            let names: Vec<_> = of(column).iter().map(Encoding::to_string).collect();
+            (!names.is_empty()).then(|| names.join(", "))
+        });
+        Arc::new(names.collect::<StringArray>())
+    };
     let heat = columns.iter().map(|column| column.heat.as_secs_f64() * 1e3);
     SystemTable::new([
         ("table_name", false, text(|column| &column.table)),
         ("column_name", false, text(|column| &column.column)),
         ("bytes", false, number(|column| column.stored_bytes)),
         ("near_bytes", false, number(|column| column.near_bytes)),
+        ("encodings", true, encodings(|column| &column.encodings)),
         (
-            "encodings",
+            "lookup_encodings",
             true,
-            Arc::new(encodings.collect::<StringArray>()),
+            encodings(|column| &column.lookup_encodings),
         ),
         ("index_bytes", false, number(|column| column.index_bytes)),
         (

@@ -163,3 +163,105 @@ impl Slots {
         all.filter(move |other| *other != slot)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tierra_column::Encoding;
+
+    use super::*;
+    use crate::manifest::ExtentId;
+
+    const ROWS: u32 = 1 << 20;
+
+    /// Replicas of one column, each with an extent of its own: encodings and bytes of a value.
+    fn entry(replicas: &[(Encoding, f64)]) -> SegmentEntry {
+        let places = replicas.iter().zip(0..);
+        let places = places.map(|((encoding, bytes), extent)| ChunkPlace {
+            extent,
+            offset: 0,
+            len_bytes: (bytes * f64::from(ROWS)) as u64,
+            encoding: *encoding,
+        });
+        let places: Vec<ChunkPlace> = places.collect();
+        let mut entry = SegmentEntry {
+            id: 1,
+            rows: ROWS,
+            extents: (0..replicas.len() as u64).map(ExtentId).collect(),
+            chunks: vec![places[0]],
+            further: Vec::new(),
+        };
+        entry.set_replicas(0, &places);
+        entry
+    }
+
+    /// The numbers of the replicas that are scanned and looked up.
+    fn chosen(slots: &Slots) -> (usize, usize) {
+        (slots.replica(0).number, slots.looked_up[0].number)
+    }
+
+    fn all(entry: &SegmentEntry) -> Vec<ReplicaNumber> {
+        entry.all_replicas().map(|(replica, _)| replica).collect()
+    }
+
+    fn choose(entry: &SegmentEntry, lines: impl Fn(&ChunkPlace) -> LineTimes) -> (usize, usize) {
+        chosen(&Slots::new(entry, &all(entry), lines))
+    }
+
+    fn times(in_order_ns: f64, alone_ns: f64) -> LineTimes {
+        LineTimes {
+            in_order_ns,
+            alone_ns,
+        }
+    }
+
+    #[test]
+    fn small_replicas_are_scanned_and_values_are_looked_up_where_they_have_places() {
+        let usual = |_: &ChunkPlace| LineTimes::USUAL;
+        let entry = entry(&[
+            (Encoding::Static, 4.0),
+            (Encoding::Dynamic, 1.3),
+            (Encoding::Lz4, 0.5),
+        ]);
+        assert_eq!(choose(&entry, usual), (1, 0));
+        // Where bandwidth is scarce, even what unpacks slowly is scanned.
+        assert_eq!(choose(&entry, |_| times(1000.0, 1000.0)), (2, 0));
+        // Where there is plenty, what unpacks fast.
+        assert_eq!(choose(&entry, |_| times(0.1, 10.0)), (0, 0));
+    }
+
+    #[test]
+    fn the_faster_tier_of_two_alike_is_read() {
+        let entry = entry(&[(Encoding::Static, 4.0), (Encoding::Static, 4.0)]);
+        assert_eq!(choose(&entry, |_| LineTimes::USUAL), (0, 0));
+        let lines = |place: &ChunkPlace| match place.extent {
+            0 => times(20.0, 90.0),
+            _ => times(5.0, 300.0),
+        };
+        assert_eq!(choose(&entry, lines), (1, 0));
+    }
+
+    #[test]
+    fn codes_come_first_and_trouble_before_them() {
+        let entry = entry(&[(Encoding::Dictionary, 2.0), (Encoding::Static, 1.0)]);
+        let usual = |_: &ChunkPlace| LineTimes::USUAL;
+        let slots = Slots::new(&entry, &all(&entry), usual);
+        assert_eq!(chosen(&slots), (0, 0));
+        let is_first = |replica: ReplicaNumber| replica.number == 0;
+        let elsewhere = slots.chosen_anew(&entry, is_first, usual);
+        assert_eq!(chosen(&elsewhere), (1, 1));
+        assert_eq!(elsewhere.chosen_anew(&entry, |_| (), usual), slots);
+    }
+
+    #[test]
+    fn lookups_have_their_replicas_in_the_slots_of_columns() {
+        let entry = entry(&[(Encoding::Static, 4.0), (Encoding::Dynamic, 1.3)]);
+        let slots = Slots::new(&entry, &all(&entry), |_| LineTimes::USUAL);
+        let looked_up = slots.for_lookups(|_| false).unwrap();
+        assert_eq!(chosen(&looked_up), (0, 0));
+        assert_eq!(looked_up.of(slots.replica(0)), Some(1));
+        assert!(looked_up.others(0).eq([1]));
+        assert_eq!(looked_up.for_lookups(|_| false), None);
+        // A column that is read near is read there for both.
+        assert_eq!(slots.for_lookups(|_| true), None);
+    }
+}

@@ -28,8 +28,10 @@ pub struct ColumnPlacement {
     pub column: String,
     /// Bytes of its chunks, one copy.
     pub stored_bytes: u64,
-    /// The encodings of its chunks, each once, in their order.
+    /// The encodings of its chunks, each once, in their order, as scans read them.
     pub encodings: BTreeSet<Encoding>,
+    /// The same as single values are looked up.
+    pub lookup_encodings: BTreeSet<Encoding>,
     /// Bytes of these chunks with a near copy.
     pub near_bytes: u64,
     /// Bytes of its inverted index; for a key's first column, also those of the key's index.
@@ -48,6 +50,7 @@ pub(crate) fn placements(spec: &TableSpec, version: &TableVersion) -> Vec<Column
         column: column.name.clone(),
         stored_bytes: 0,
         encodings: BTreeSet::new(),
+        lookup_encodings: BTreeSet::new(),
         near_bytes: 0,
         index_bytes: 0,
         index_near_bytes: 0,
@@ -64,6 +67,8 @@ pub(crate) fn placements(spec: &TableSpec, version: &TableVersion) -> Vec<Column
         let of_column = &mut placements[column];
         if let Object::Chunk(segment, column) = &object {
             of_column.encodings.extend(segment.encoding(*column));
+            let looked_up = segment.for_lookups().encoding(*column);
+            of_column.lookup_encodings.extend(looked_up);
         }
         let (stored, near) = match object {
             Object::Chunk(..) => (&mut of_column.stored_bytes, &mut of_column.near_bytes),

@@ -203,7 +203,7 @@ impl Writer {
                 self.publish_copies(&table, left)?;
             }
         }
-        self.leave_unreadable_replicas();
+        self.choose_replicas();
         Ok(())
     }
 
