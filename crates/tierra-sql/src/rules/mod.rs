@@ -2,12 +2,12 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! table keys, rounded, action, drawn, group keys, single rows, computed, outer values, set operations, assignment, row subqueries,
-//! numbers, seconds, computed sets
+//! table keys, rounded, action, drawn, group keys, single rows, computed, outer values, set operations, assignment, numbers,
+//! seconds, computed sets
 //!     --> DataFusion's type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first fourteen read a plan as written, before casts are added. The next five need resolved types and must see sums of
+//! The first thirteen read a plan as written, before casts are added. The next five need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
@@ -45,7 +45,6 @@ mod outer_values;
 mod plan;
 mod repeated_keys;
 mod rounded;
-mod row_subqueries;
 mod set_operations;
 mod shifted_sums;
 mod single_rows;
@@ -185,7 +184,6 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(outer_values::OuterValues),
         Arc::new(set_operations::CountedCopies),
         Arc::new(assignment::Assignment),
-        Arc::new(row_subqueries::RowSubqueries),
         Arc::new(numbers::ExactNumbers),
         Arc::new(Seconds),
     ]
