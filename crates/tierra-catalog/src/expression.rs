@@ -22,6 +22,12 @@ pub(crate) struct Row<'a> {
     pub(crate) outer: Option<&'a Row<'a>>,
 }
 
+impl<'a> Row<'a> {
+    pub(crate) fn of(parts: &'a [Part], outer: Option<&'a Self>) -> Self {
+        Self { parts, outer }
+    }
+}
+
 /// What runs the plans of subqueries.
 pub(crate) trait Runs {
     fn session(&self) -> &Session<'_>;
@@ -216,6 +222,15 @@ fn any(truths: impl IntoIterator<Item = Result<Value>>) -> Result<Value> {
 }
 
 impl Expr {
+    /// A column of an item of the query's own FROM.
+    pub(crate) fn column(item: usize, column: usize) -> Self {
+        Self::Column {
+            up: 0,
+            item,
+            column,
+        }
+    }
+
     pub(crate) fn value(&self, row: &Row<'_>, run: &dyn Runs) -> Result<Value> {
         let value = |expr: &Expr| expr.value(row, run);
         run.session().step(1)?;

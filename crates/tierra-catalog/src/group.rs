@@ -19,10 +19,7 @@ pub(crate) fn grouped(
     let mut places: HashMap<Vec<Value>, usize> = HashMap::new();
     let mut groups: Vec<Vec<Vec<Part>>> = Vec::new();
     for parts in rows {
-        let row = Row {
-            parts: &parts,
-            outer,
-        };
+        let row = Row::of(&parts, outer);
         let key = group.keys.iter().map(|key| key.value(&row, run));
         let key = key.collect::<Result<Vec<_>>>()?;
         run.session().weigh(&key)?;
@@ -49,10 +46,7 @@ pub(crate) fn grouped(
                 .collect()
         });
         parts.push(values);
-        let row = Row {
-            parts: &parts,
-            outer,
-        };
+        let row = Row::of(&parts, outer);
         let is_wanted = match &group.having {
             Some(having) => having.value(&row, run)?.is_true(),
             None => true,

@@ -180,38 +180,16 @@ impl<'a> Run<'a> {
         let mut outputs = Vec::with_capacity(rows.len());
         for mut parts in rows {
             if select.row_functions.is_empty() {
-                outputs.push(part(
-                    self,
-                    &select.outputs,
-                    &Row {
-                        parts: &parts,
-                        outer,
-                    },
-                )?);
+                outputs.push(part(self, &select.outputs, &Row::of(&parts, outer))?);
                 continue;
             }
-            let found = function_rows(
-                self,
-                &select.row_functions,
-                false,
-                &Row {
-                    parts: &parts,
-                    outer,
-                },
-            )?;
+            let found = function_rows(self, &select.row_functions, false, &Row::of(&parts, outer))?;
             parts.push(Arc::clone(&none));
             let last = parts.len() - 1;
             for values in found {
                 parts[last] = values;
                 self.session.step(ROW_STEPS)?;
-                outputs.push(part(
-                    self,
-                    &select.outputs,
-                    &Row {
-                        parts: &parts,
-                        outer,
-                    },
-                )?);
+                outputs.push(part(self, &select.outputs, &Row::of(&parts, outer))?);
             }
         }
         self.session.step(outputs.len() as u64)?;

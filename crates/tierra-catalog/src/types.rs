@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use sqlparser::ast::{ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo};
+use sqlparser::ast::{ArrayElemTypeDef, CharacterLength, DataType};
 
 use crate::error::{Error, Result};
 
@@ -223,18 +223,6 @@ impl Type {
             DataType::CharacterVarying(length)
             | DataType::CharVarying(length)
             | DataType::Varchar(length) => letters(Self::VARCHAR, length),
-            DataType::Text => Some((Self::TEXT, None)),
-            DataType::Int2(None) | DataType::SmallInt(None) => Some((Self::INT2, None)),
-            DataType::Int(None) | DataType::Int4(None) | DataType::Integer(None) => {
-                Some((Self::INT4, None))
-            }
-            DataType::Int8(None) | DataType::BigInt(None) => Some((Self::INT8, None)),
-            DataType::Bool | DataType::Boolean => Some((Self::BOOL, None)),
-            DataType::Float4 | DataType::Real => Some((Self::FLOAT4, None)),
-            DataType::Float8
-            | DataType::DoublePrecision
-            | DataType::Float(ExactNumberInfo::None) => Some((Self::FLOAT8, None)),
-            DataType::Regclass => Some((Self::REGCLASS, None)),
             DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
                 let (element, most) = Self::of_sql(element)?;
                 Some((element.array()?, most))

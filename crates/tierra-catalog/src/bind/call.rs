@@ -459,28 +459,14 @@ impl Binder {
             scope.aggregates.push(aggregate);
             scope.aggregates.len() - 1
         });
-        Typed::new(
-            Expr::Column {
-                up: 0,
-                item,
-                column,
-            },
-            ty,
-        )
+        Typed::new(Expr::column(item, column), ty)
     }
 
     fn windowed(&mut self, window: Window, ty: Type) -> Typed {
         let scope = self.scope();
         let item = scope.items.len() + 1;
         scope.windows.push(window);
-        Typed::new(
-            Expr::Column {
-                up: 0,
-                item,
-                column: scope.windows.len() - 1,
-            },
-            ty,
-        )
+        Typed::new(Expr::column(item, scope.windows.len() - 1), ty)
     }
 
     fn window(&mut self, name: &str, over: &WindowType) -> Result<(Vec<Expr>, Vec<Key<Expr>>)> {

@@ -169,32 +169,25 @@ impl Binder {
                 expr,
                 pattern,
                 escape_char,
-            } => self.like(false, *negated, expr, pattern, escape_char.as_ref())?,
-            Syntax::ILike {
+            }
+            | Syntax::ILike {
                 negated,
                 any: false,
                 expr,
                 pattern,
                 escape_char,
-            } => self.like(true, *negated, expr, pattern, escape_char.as_ref())?,
+            } => {
+                let ignores_case = matches!(syntax, Syntax::ILike { .. });
+                self.like(ignores_case, *negated, expr, pattern, escape_char.as_ref())?
+            }
             Syntax::Like {
                 negated,
                 any: true,
                 expr,
                 pattern,
                 escape_char: None,
-            } => {
-                let test = Test::Like {
-                    ignores_case: false,
-                    is_not: false,
-                    escape: Some('\\'),
-                };
-                negated_if(
-                    *negated,
-                    self.against_array(test, false, expr, pattern, "~~")?,
-                )
             }
-            Syntax::ILike {
+            | Syntax::ILike {
                 negated,
                 any: true,
                 expr,
@@ -202,14 +195,12 @@ impl Binder {
                 escape_char: None,
             } => {
                 let test = Test::Like {
-                    ignores_case: true,
+                    ignores_case: matches!(syntax, Syntax::ILike { .. }),
                     is_not: false,
                     escape: Some('\\'),
                 };
-                negated_if(
-                    *negated,
-                    self.against_array(test, false, expr, pattern, "~~*")?,
-                )
+                let found = self.against_array(test, false, expr, pattern, "~~")?;
+                negated_if(*negated, found)
             }
             Syntax::InList {
                 expr,

@@ -288,6 +288,9 @@ impl Binder {
         alias: Option<&TableAlias>,
     ) -> Result<Joined> {
         let name = self.function_name(path)?;
+        if name == "pg_show_all_settings" && arguments.is_empty() && !is_numbered {
+            return self.table(&["pg_catalog".to_owned(), "pg_settings".to_owned()], alias);
+        }
         let touched = std::mem::take(&mut self.scope().touched);
         let mut functions = Vec::new();
         let mut columns = Vec::new();

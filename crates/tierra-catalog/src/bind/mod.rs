@@ -256,14 +256,7 @@ impl ItemNames {
             Some((column, found)) => Some(found.at(item, column)),
             None if name == "tableoid" && self.is_table => {
                 let column = self.columns.len();
-                Some(Typed::new(
-                    Expr::Column {
-                        up: 0,
-                        item,
-                        column,
-                    },
-                    Type::OID,
-                ))
+                Some(Typed::new(Expr::column(item, column), Type::OID))
             }
             None => None,
         })
@@ -274,11 +267,7 @@ impl Column {
     /// It, as a column of an item.
     fn at(&self, item: usize, column: usize) -> Typed {
         Typed {
-            expr: Expr::Column {
-                up: 0,
-                item,
-                column,
-            },
+            expr: Expr::column(item, column),
             ty: self.ty,
             fields: self.fields.clone(),
         }

@@ -303,13 +303,7 @@ fn is_grouped_by(select: &SelectSyntax) -> bool {
 
 /// Fails if a column is named that differs within a group.
 fn check_loose(scope: &Scope, keys: &[Expr]) -> Result<()> {
-    let is_key = |item: usize, column: usize| {
-        keys.contains(&Expr::Column {
-            up: 0,
-            item,
-            column,
-        })
-    };
+    let is_key = |item: usize, column: usize| keys.contains(&Expr::column(item, column));
     for (item, column) in &scope.loose {
         // What belongs to a table's number is the same as long as that is.
         let has_number = match &scope.items[*item].source {

@@ -11,6 +11,7 @@ use crate::types::Type;
 use crate::value::Value;
 
 const T: Type = Type::TEXT;
+const C: Type = Type::REGCLASS;
 const N: Type = Type::NAME;
 const B: Type = Type::BOOL;
 const O: Type = Type::OID;
@@ -118,20 +119,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok([100, 950].contains(&a[0].as_int()).then_some(true).into())
     }),
     function("pg_opclass_is_visible", &[O], B, |_, _| Ok(true.into())),
-    function("pg_statistics_obj_is_visible", &[O], B, |_, _| {
-        Ok(Value::Null)
-    }),
-    function("pg_operator_is_visible", &[O], B, |_, _| Ok(Value::Null)),
-    function("pg_opfamily_is_visible", &[O], B, |_, _| Ok(Value::Null)),
-    function("pg_conversion_is_visible", &[O], B, |_, _| Ok(Value::Null)),
-    function("pg_ts_config_is_visible", &[O], B, |_, _| Ok(Value::Null)),
-    function("pg_ts_dict_is_visible", &[O], B, |_, _| Ok(Value::Null)),
-    function("pg_ts_parser_is_visible", &[O], B, |_, _| Ok(Value::Null)),
-    function("pg_ts_template_is_visible", &[O], B, |_, _| Ok(Value::Null)),
-    function("obj_description", &[O], T, |_, _| Ok(Value::Null)),
-    function("obj_description", &[O, N], T, |_, _| Ok(Value::Null)),
-    function("col_description", &[O, I], T, |_, _| Ok(Value::Null)),
-    function("shobj_description", &[O, N], T, |_, _| Ok(Value::Null)),
+    nothing("pg_statistics_obj_is_visible", &[O], B),
+    nothing("pg_operator_is_visible", &[O], B),
+    nothing("pg_opfamily_is_visible", &[O], B),
+    nothing("pg_conversion_is_visible", &[O], B),
+    nothing("pg_ts_config_is_visible", &[O], B),
+    nothing("pg_ts_dict_is_visible", &[O], B),
+    nothing("pg_ts_parser_is_visible", &[O], B),
+    nothing("pg_ts_template_is_visible", &[O], B),
+    nothing("obj_description", &[O], T),
+    nothing("obj_description", &[O, N], T),
+    nothing("col_description", &[O, I], T),
+    nothing("shobj_description", &[O, N], T),
     function("pg_get_expr", &[T, O], T, |_, a| Ok(a[0].clone())),
     function("pg_get_expr", &[T, O, B], T, |_, a| Ok(a[0].clone())),
     function("pg_get_indexdef", &[O], T, |session, a| {
@@ -151,19 +150,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("pg_get_constraintdef", &[O, B], T, |session, a| {
         Ok(constraint_definition(session, &a[0]))
     }),
-    function("pg_get_viewdef", &[O], T, |_, _| Ok(Value::Null)),
-    function("pg_get_viewdef", &[O, B], T, |_, _| Ok(Value::Null)),
-    function("pg_get_ruledef", &[O], T, |_, _| Ok(Value::Null)),
-    function("pg_get_ruledef", &[O, B], T, |_, _| Ok(Value::Null)),
-    function("pg_get_triggerdef", &[O], T, |_, _| Ok(Value::Null)),
-    function("pg_get_triggerdef", &[O, B], T, |_, _| Ok(Value::Null)),
-    function("pg_get_partkeydef", &[O], T, |_, _| Ok(Value::Null)),
-    function("pg_get_partition_constraintdef", &[O], T, |_, _| {
-        Ok(Value::Null)
-    }),
-    function("pg_get_statisticsobjdef_columns", &[O], T, |_, _| {
-        Ok(Value::Null)
-    }),
+    nothing("pg_get_viewdef", &[O], T),
+    nothing("pg_get_viewdef", &[O, B], T),
+    nothing("pg_get_ruledef", &[O], T),
+    nothing("pg_get_ruledef", &[O, B], T),
+    nothing("pg_get_triggerdef", &[O], T),
+    nothing("pg_get_triggerdef", &[O, B], T),
+    nothing("pg_get_partkeydef", &[O], T),
+    nothing("pg_get_partition_constraintdef", &[O], T),
+    nothing("pg_get_statisticsobjdef_columns", &[O], T),
     function("pg_get_serial_sequence", &[T, T], T, |session, a| {
         let parts = parts(a[0].as_text())?;
         let (schema, table) = match parts.as_slice() {
@@ -204,27 +199,17 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("pg_get_function_identity_arguments", &[O], T, |_, a| {
         Ok(arguments_of(&a[0]))
     }),
-    function("pg_get_functiondef", &[O], T, |_, _| Ok(Value::Null)),
-    function("pg_get_function_sqlbody", &[O], T, |_, _| Ok(Value::Null)),
+    nothing("pg_get_functiondef", &[O], T),
+    nothing("pg_get_function_sqlbody", &[O], T),
     // What tables take near and far, tierra_columns says.
-    function("pg_relation_size", &[Type::REGCLASS], I8, |_, _| {
-        Ok(Value::Null)
-    }),
-    function("pg_relation_size", &[Type::REGCLASS, T], I8, |_, _| {
-        Ok(Value::Null)
-    }),
-    function("pg_table_size", &[Type::REGCLASS], I8, |_, _| {
-        Ok(Value::Null)
-    }),
-    function("pg_indexes_size", &[Type::REGCLASS], I8, |_, _| {
-        Ok(Value::Null)
-    }),
-    function("pg_total_relation_size", &[Type::REGCLASS], I8, |_, _| {
-        Ok(Value::Null)
-    }),
-    function("pg_database_size", &[ANY], I8, |_, _| Ok(Value::Null)),
-    function("pg_tablespace_size", &[ANY], I8, |_, _| Ok(Value::Null)),
-    function("pg_stat_get_numscans", &[O], I8, |_, _| Ok(Value::Null)),
+    nothing("pg_relation_size", &[C], I8),
+    nothing("pg_relation_size", &[C, T], I8),
+    nothing("pg_table_size", &[C], I8),
+    nothing("pg_indexes_size", &[C], I8),
+    nothing("pg_total_relation_size", &[C], I8),
+    nothing("pg_database_size", &[ANY], I8),
+    nothing("pg_tablespace_size", &[ANY], I8),
+    nothing("pg_stat_get_numscans", &[O], I8),
     function("parse_ident", &[T], Type::TEXT_ARRAY, |_, a| {
         Ok(Value::array(
             parts(a[0].as_text())?
@@ -237,30 +222,20 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("pg_size_pretty", &[I8], T, |_, a| {
         Ok(pretty_size(a[0].as_int()).into())
     }),
-    function("pg_relation_filenode", &[Type::REGCLASS], O, |_, _| {
-        Ok(Value::Null)
+    nothing("pg_relation_filenode", &[C], O),
+    function("pg_relation_is_publishable", &[C], B, |_, _| {
+        Ok(false.into())
+    }),
+    function("pg_relation_is_updatable", &[C, B], I, |session, a| {
+        let is_table = session
+            .objects
+            .relation(a[0].as_int())
+            .is_some_and(|relation| relation.rows.is_some());
+        Ok(Value::Int(if is_table { 28 } else { 0 }))
     }),
     function(
-        "pg_relation_is_publishable",
-        &[Type::REGCLASS],
-        B,
-        |_, _| Ok(false.into()),
-    ),
-    function(
-        "pg_relation_is_updatable",
-        &[Type::REGCLASS, B],
-        I,
-        |session, a| {
-            let is_table = session
-                .objects
-                .relation(a[0].as_int())
-                .is_some_and(|relation| relation.rows.is_some());
-            Ok(Value::Int(if is_table { 28 } else { 0 }))
-        },
-    ),
-    function(
         "pg_column_is_updatable",
-        &[Type::REGCLASS, Type::INT2, B],
+        &[C, Type::INT2, B],
         B,
         |session, a| {
             Ok(session
@@ -279,7 +254,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         };
         Ok(truth.filter(|_| is_known).into())
     }),
-    function("to_regclass", &[T], Type::REGCLASS, |session, a| {
+    function("to_regclass", &[T], C, |session, a| {
         number(session, Type::REGCLASS, &a[0])
     }),
     function("to_regtype", &[T], Type::REGTYPE, |session, a| {
@@ -300,6 +275,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     // How information_schema tells the lengths of types.
     function("_pg_truetypid", &[O], O, |_, a| Ok(a[0].clone())),
 ];
+
+/// A function of what Tierra has not, or does not count.
+const fn nothing(name: &'static str, arguments: &'static [Type], result: Type) -> Function {
+    function(name, arguments, result, |_, _| Ok(Value::Null))
+}
 
 fn database(session: &Session<'_>) -> Value {
     session.objects.contents.database.as_str().into()

@@ -132,3 +132,12 @@ pub(super) fn pg_stat_activity(objects: &Objects<'_>, rows: &mut Rows<'_>) {
         ("backend_type", "client backend".into()),
     ]);
 }
+
+/// There is no GSSAPI.
+pub(super) fn pg_stat_gssapi(objects: &Objects<'_>, rows: &mut Rows<'_>) {
+    rows.add(&[
+        ("pid", Value::Int(objects.contents.process.into())),
+        ("gss_authenticated", false.into()),
+        ("encrypted", false.into()),
+    ]);
+}

@@ -244,3 +244,55 @@ pub(super) fn constraint_column_usage(objects: &Objects<'_>, rows: &mut Rows<'_>
         ]);
     }
 }
+
+/// What the user may do with each relation, of these.
+fn grants<'a>(
+    objects: &'a Objects<'_>,
+    privileges: &'static [&'static str],
+) -> impl Iterator<Item = (&'a Relation, &'static str)> {
+    let reads_only = objects.contents.reads_only;
+    let granted = privileges
+        .iter()
+        .filter(move |name| !reads_only || **name == "SELECT");
+    relations(objects).flat_map(move |relation| granted.clone().map(move |name| (relation, *name)))
+}
+
+fn grant(objects: &Objects<'_>, relation: &Relation, name: &str) -> Vec<(&'static str, Value)> {
+    let user = || Value::from(objects.contents.user.as_str());
+    vec![
+        ("grantor", user()),
+        ("grantee", user()),
+        ("table_catalog", database(objects)),
+        ("table_schema", relation.schema_name().into()),
+        ("table_name", relation.name.as_str().into()),
+        ("privilege_type", name.into()),
+        ("is_grantable", yes_or_no(!objects.contents.reads_only)),
+    ]
+}
+
+pub(super) fn table_privileges(objects: &Objects<'_>, rows: &mut Rows<'_>) {
+    const ALL: &[&str] = &[
+        "INSERT",
+        "SELECT",
+        "UPDATE",
+        "DELETE",
+        "TRUNCATE",
+        "REFERENCES",
+        "TRIGGER",
+    ];
+    for (relation, name) in grants(objects, ALL) {
+        let mut values = grant(objects, relation, name);
+        values.push(("with_hierarchy", yes_or_no(name == "SELECT")));
+        rows.add(&values);
+    }
+}
+
+pub(super) fn column_privileges(objects: &Objects<'_>, rows: &mut Rows<'_>) {
+    for (relation, name) in grants(objects, &["INSERT", "SELECT", "UPDATE", "REFERENCES"]) {
+        for column in &relation.columns {
+            let mut values = grant(objects, relation, name);
+            values.push(("column_name", column.name.as_str().into()));
+            rows.add(&values);
+        }
+    }
+}

@@ -18,79 +18,51 @@ use self::rows::Rows;
 /// What makes the rows of a table.
 type Make = fn(&Objects<'_>, &mut Rows<'_>);
 
-/// The tables that have rows.
-const TABLES: &[(&str, &str, Make)] = &[
-    ("pg_catalog", "pg_am", database::pg_am),
-    ("pg_catalog", "pg_attribute", relation::pg_attribute),
-    ("pg_catalog", "pg_authid", database::pg_authid),
-    ("pg_catalog", "pg_class", relation::pg_class),
-    ("pg_catalog", "pg_collation", types::pg_collation),
-    ("pg_catalog", "pg_constraint", relation::pg_constraint),
-    ("pg_catalog", "pg_database", database::pg_database),
-    ("pg_catalog", "pg_index", relation::pg_index),
-    ("pg_catalog", "pg_indexes", relation::pg_indexes),
-    ("pg_catalog", "pg_language", database::pg_language),
-    ("pg_catalog", "pg_namespace", database::pg_namespace),
-    ("pg_catalog", "pg_opclass", types::pg_opclass),
-    ("pg_catalog", "pg_proc", types::pg_proc),
-    ("pg_catalog", "pg_roles", database::pg_roles),
-    ("pg_catalog", "pg_settings", database::pg_settings),
-    ("pg_catalog", "pg_shadow", database::pg_user),
-    ("pg_catalog", "pg_stat_activity", database::pg_stat_activity),
+/// The tables that have rows. No two schemas have one of the same name.
+const TABLES: &[(&str, Make)] = &[
+    ("pg_am", database::pg_am),
+    ("pg_attribute", relation::pg_attribute),
+    ("pg_authid", database::pg_authid),
+    ("pg_class", relation::pg_class),
+    ("pg_collation", types::pg_collation),
+    ("pg_constraint", relation::pg_constraint),
+    ("pg_database", database::pg_database),
+    ("pg_index", relation::pg_index),
+    ("pg_indexes", relation::pg_indexes),
+    ("pg_language", database::pg_language),
+    ("pg_namespace", database::pg_namespace),
+    ("pg_opclass", types::pg_opclass),
+    ("pg_proc", types::pg_proc),
+    ("pg_roles", database::pg_roles),
+    ("pg_settings", database::pg_settings),
+    ("pg_shadow", database::pg_user),
+    ("pg_stat_activity", database::pg_stat_activity),
+    ("pg_stat_all_tables", relation::pg_stat_all_tables),
+    ("pg_stat_user_tables", relation::pg_stat_user_tables),
+    ("pg_tables", relation::pg_tables),
+    ("pg_tablespace", database::pg_tablespace),
+    ("pg_type", types::pg_type),
+    ("pg_user", database::pg_user),
+    ("pg_views", relation::pg_views),
+    ("check_constraints", information::check_constraints),
+    ("character_sets", information::character_sets),
+    ("columns", information::columns),
     (
-        "pg_catalog",
-        "pg_stat_all_tables",
-        relation::pg_stat_all_tables,
-    ),
-    (
-        "pg_catalog",
-        "pg_stat_user_tables",
-        relation::pg_stat_user_tables,
-    ),
-    ("pg_catalog", "pg_tables", relation::pg_tables),
-    ("pg_catalog", "pg_tablespace", database::pg_tablespace),
-    ("pg_catalog", "pg_type", types::pg_type),
-    ("pg_catalog", "pg_user", database::pg_user),
-    ("pg_catalog", "pg_views", relation::pg_views),
-    (
-        "information_schema",
-        "check_constraints",
-        information::check_constraints,
-    ),
-    (
-        "information_schema",
-        "character_sets",
-        information::character_sets,
-    ),
-    ("information_schema", "columns", information::columns),
-    (
-        "information_schema",
         "constraint_column_usage",
         information::constraint_column_usage,
     ),
-    (
-        "information_schema",
-        "enabled_roles",
-        information::enabled_roles,
-    ),
-    (
-        "information_schema",
-        "information_schema_catalog_name",
-        information::catalog_name,
-    ),
-    (
-        "information_schema",
-        "key_column_usage",
-        information::key_column_usage,
-    ),
-    ("information_schema", "schemata", information::schemata),
-    (
-        "information_schema",
-        "table_constraints",
-        information::table_constraints,
-    ),
-    ("information_schema", "tables", information::tables),
-    ("information_schema", "views", information::views),
+    ("enabled_roles", information::enabled_roles),
+    ("information_schema_catalog_name", information::catalog_name),
+    ("key_column_usage", information::key_column_usage),
+    ("schemata", information::schemata),
+    ("table_constraints", information::table_constraints),
+    ("tables", information::tables),
+    ("views", information::views),
+    ("pg_stat_gssapi", database::pg_stat_gssapi),
+    ("table_privileges", information::table_privileges),
+    ("role_table_grants", information::table_privileges),
+    ("column_privileges", information::column_privileges),
+    ("role_column_grants", information::column_privileges),
 ];
 
 /// What is empty because Tierra has no such thing. Of functions and operators only those are there that read and write types.
@@ -117,8 +89,7 @@ const EMPTY: &str = " pg_attrdef pg_auth_members pg_available_extensions pg_avai
 pub(crate) fn rows(table: &'static Declared, objects: &Objects<'_>) -> Vec<Part> {
     let mut rows = Rows::of(table);
     let mut all = TABLES.iter();
-    let found = all.find(|(schema, name, _)| *schema == table.schema && *name == table.name);
-    if let Some((_, _, make)) = found {
+    if let Some((_, make)) = all.find(|(name, _)| *name == table.name) {
         make(objects, &mut rows);
     }
     rows.finish()
@@ -127,7 +98,7 @@ pub(crate) fn rows(table: &'static Declared, objects: &Objects<'_>) -> Vec<Part>
 /// Fails if the rows of the table are not known.
 pub(crate) fn check(table: &Declared) -> Result<()> {
     let mut all = TABLES.iter();
-    let is_made = all.any(|(schema, name, _)| *schema == table.schema && *name == table.name);
+    let is_made = all.any(|(name, _)| *name == table.name);
     match is_made || EMPTY.contains(&format!(" {} ", table.name)) {
         true => Ok(()),
         false => Err(Error::new(
@@ -165,8 +136,10 @@ mod tests {
             ..Contents::default()
         };
         let objects = Objects::of(&contents);
-        for (schema, name, _) in TABLES {
-            let table = Declared::named(Some(schema), name).expect(name);
+        for (name, _) in TABLES {
+            let mut named = DECLARED.iter().filter(|table| table.name == *name);
+            let table = named.next().expect(name);
+            assert!(named.next().is_none(), "{name}");
             let rows = rows(table, &objects);
             assert!(!rows.is_empty(), "{name}");
             assert!(

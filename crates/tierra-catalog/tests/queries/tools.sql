@@ -62,3 +62,20 @@ SELECT a.attname FROM (SELECT indrelid, indkey, generate_subscripts(indkey, 1) i
 SELECT t.oid, t.typname, t.typelem, t.typdelim, t.typinput, r.rngsubtype, t.typtype, t.typbasetype FROM pg_type AS t LEFT JOIN pg_range AS r ON oid = rngtypid WHERE t.typname IN ('int2', 'int4', 'int8', 'oid', 'float4', 'float8', 'numeric', 'bool')
 ;
 SELECT c.relname FROM pg_class c LEFT JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ANY (current_schemas(false)) AND c.relkind IN ('r', 'v', 'm', 'p', 'f')
+;
+SELECT set_config('search_path', current_setting('search_path'), false) FROM pg_show_all_settings() WHERE name = 'search_path'
+;
+SELECT gss_authenticated, encrypted FROM pg_catalog.pg_stat_gssapi WHERE pid = pg_backend_pid()
+;
+SELECT grantor, grantee, table_schema, privilege_type, is_grantable, with_hierarchy FROM information_schema.role_table_grants WHERE table_name = 'everything' ORDER BY privilege_type
+;
+SELECT privilege_type FROM information_schema.table_privileges WHERE table_name = 'Mixed Case' ORDER BY 1
+;
+SELECT column_name, privilege_type FROM information_schema.column_privileges WHERE table_name = 'Mixed Case' ORDER BY 1, 2
+;
+SELECT DISTINCT att.attname as name, att.attnum as OID, pg_catalog.format_type(ty.oid,NULL) AS datatype, att.attnotnull as not_null, CASE WHEN att.atthasdef OR att.attidentity != '' OR ty.typdefault IS NOT NULL THEN True ELSE False END as has_default_val, seq.seqtypid FROM pg_catalog.pg_attribute att JOIN pg_catalog.pg_type ty ON ty.oid=atttypid JOIN pg_catalog.pg_class cl ON cl.oid=att.attrelid LEFT OUTER JOIN pg_catalog.pg_attrdef def ON adrelid=att.attrelid AND adnum=att.attnum LEFT OUTER JOIN (pg_catalog.pg_depend JOIN pg_catalog.pg_class cs ON classid='pg_class'::regclass AND objid=cs.oid AND cs.relkind='S') ON refobjid=att.attrelid AND refobjsubid=att.attnum LEFT OUTER JOIN pg_catalog.pg_index pi ON pi.indrelid=att.attrelid AND indisprimary LEFT OUTER JOIN pg_catalog.pg_sequence seq ON cs.oid=seq.seqrelid WHERE att.attrelid = '"Mixed Case"'::regclass::oid AND att.attnum > 0 AND att.attisdropped IS FALSE ORDER BY att.attnum
+;
+SELECT a.attnum, a.attname FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(num, ord) JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.num WHERE i.indrelid = '"Mixed Case"'::regclass ORDER BY ord
+;
+SELECT attname FROM pg_attribute WHERE attrelid = 'public."Mixed Case"'::regclass AND attnum = ANY((SELECT conkey FROM pg_constraint WHERE conrelid = '"Mixed Case"'::regclass AND contype = 'p')::int2[]) ORDER BY attnum
+;
