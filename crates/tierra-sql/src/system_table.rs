@@ -1,6 +1,7 @@
 //! Tables that describe the database: `tierra_tiers`, `tierra_replicas`, `tierra_columns`, `tierra_faults` and
 //! `tierra_scrub`. They are made anew for every statement that names one. Only a table made through the engine can hide one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
