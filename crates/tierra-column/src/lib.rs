@@ -79,11 +79,13 @@ mod view;
 
 pub use cell::Cell;
 pub use chunk::{
-    BoundFilter, CellAt, CellSink, CellWalk, Chunk, ChunkPlan, CodeFilter, Scratch, SelectStats,
-    Verdict, read_cells,
+    BoundFilter, CellAt, CellSink, CellWalk, Chunk, ChunkPlan, CodeFilter, Packing, Scratch,
+    SelectStats, Verdict, read_cells,
 };
 pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
-pub use encoding::{CodedText, EncodeError, Encoding, ParseEncodingError, ValueChecksums};
+pub use encoding::{
+    CellAccess, CodedText, EncodeError, Encoding, ParseEncodingError, ValueChecksums,
+};
 pub use error::{FilterError, FormatError};
 pub use filter::{Filter, FilterKind, OrdinalSet, ValueRange, ValueSet, evaluate};
 pub use limits::{CHUNK_ROWS, NULL_CODE};

@@ -66,7 +66,7 @@ use std::str::FromStr;
 use crate::logical_type::LogicalType;
 pub use coded_strings::CodedText;
 pub use error::EncodeError;
-use format::Format;
+use format::{BlockKind, Format};
 pub use list::Encoding;
 use list::encodings;
 pub use value_checksums::ValueChecksums;
@@ -87,6 +87,17 @@ macro_rules! formats {
 }
 encodings!(formats);
 
+/// What is read of a block for one of its values, the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CellAccess {
+    /// The value, and of a string where it ends.
+    Value,
+    /// Also what it is packed or coded by.
+    Neighbours,
+    /// All values, or all before it.
+    Block,
+}
+
 impl Encoding {
     /// Its name in DDL and in messages.
     pub const fn name(self) -> &'static str {
@@ -96,6 +107,22 @@ impl Encoding {
     /// Whether chunks of `ty` can have this encoding.
     pub fn supports(self, ty: LogicalType) -> bool {
         (self.format().blocks)(ty.physical()).is_some()
+    }
+
+    /// What is read of a block of a chunk of `ty` for one value; `None` where such chunks cannot have this encoding.
+    pub fn cell_access(self, ty: LogicalType) -> Option<CellAccess> {
+        let access = match (self.format().blocks)(ty.physical())? {
+            BlockKind::Packed | BlockKind::Wide | BlockKind::Strings => CellAccess::Value,
+            BlockKind::MiniBlocks(_) | BlockKind::Front | BlockKind::Fsst | BlockKind::Prefix => {
+                CellAccess::Neighbours
+            }
+            BlockKind::Runs
+            | BlockKind::Patched
+            | BlockKind::Lz4
+            | BlockKind::Snappy
+            | BlockKind::Differences => CellAccess::Block,
+        };
+        Some(access)
     }
 
     /// Whether its codes are those of the column's dictionary, without which a chunk cannot be read.

@@ -9,16 +9,18 @@ pub(crate) mod framed;
 pub(crate) mod frames_ahead;
 pub(crate) mod methods;
 mod opening;
+mod pattern;
 mod rebuild;
 mod same_rows;
 mod segments;
 mod slots;
 mod stored;
 
+pub use self::pattern::ReadPattern;
 pub(crate) use self::segments::Segments;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self_cell::self_cell;
 use tierra_column::bits::BLOCK_LEN;
@@ -28,6 +30,7 @@ use tierra_memory::{NearCopy, Speed};
 
 use crate::error::ScanError;
 use crate::integrity::placeholder::Placeholders;
+use crate::manifest::row_id::RowId;
 use crate::manifest::{ChunkPlace, ExtentId, ReplicaNumber, SegmentEntry};
 use crate::segment::chunk_headers::ChunkHeaders;
 use crate::segment::slots::Slots;
@@ -90,6 +93,8 @@ pub struct Segment {
     /// In the order of the entry; kept allocated even if all reads use near copies. `None` if all copies are in missing tiers.
     extents: Vec<Option<Arc<OwnedExtent>>>,
     placeholders: Arc<Placeholders>,
+    /// The same segment with other replicas read, as far as a reader has asked for them.
+    others: Mutex<Vec<(ReplicaNumber, Arc<Segment>)>>,
 }
 
 impl Segment {
@@ -159,6 +164,20 @@ impl Segment {
         self.speeds[column]
     }
 
+    /// The name of the tier from which a column's chunk is read; `None` for a near copy and for a placeholder.
+    pub fn tier(&self, column: usize) -> Option<&str> {
+        self.far(column).map(|(_, read, _)| &**read.tier_name())
+    }
+
+    /// The id of one of its rows.
+    ///
+    /// # Panics
+    /// If it has no such row.
+    pub fn row_id(&self, row: usize) -> RowId {
+        assert!(row < self.rows(), "row {row} of {}", self.rows());
+        RowId::new(self.id(), row as u32)
+    }
+
     /// A column's chunk.
     #[inline]
     pub fn chunk(&self, column: usize) -> &Chunk<'_> {
@@ -179,6 +198,18 @@ impl Segment {
     /// Its near memory besides copies of chunks.
     pub(crate) fn chunk_headers(&self) -> &Arc<ChunkHeaders> {
         &self.chunks.borrow_owner().chunk_headers
+    }
+
+    /// Bytes of near memory besides copies of chunks.
+    pub(crate) fn header_bytes(&self) -> u64 {
+        let others = self.others();
+        let others = others.iter().map(|(_, other)| other.header_bytes());
+        self.chunk_headers().len_bytes() + others.sum::<u64>()
+    }
+
+    fn others(&self) -> MutexGuard<'_, Vec<(ReplicaNumber, Arc<Segment>)>> {
+        // A panic leaves it as it was, or with one more.
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counters of the reads of each column's chunk.

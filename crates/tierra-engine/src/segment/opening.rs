@@ -4,7 +4,7 @@
 //! placeholder, unless another replica is read in its place.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Chunk, FormatError, LogicalType, ValueChecksums};
@@ -251,6 +251,7 @@ impl Segment {
             verified,
             extents,
             placeholders,
+            others: Mutex::default(),
         }))
     }
 }

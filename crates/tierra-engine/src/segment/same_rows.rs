@@ -9,6 +9,7 @@ use tierra_memory::{NearCopy, NearMemory};
 
 use super::chunk_headers::ChunkHeaders;
 use super::opening::verified_bits;
+use super::slots::Slots;
 use super::{ChunkBytes, ChunkParts, Segment, far_bytes, rebuild};
 use crate::error::{DamageError, ScanError, StorageError};
 use crate::integrity::checked_copy::checked_copy;
@@ -158,9 +159,38 @@ impl Segment {
             let extent = self.extents[extent].as_deref();
             (extent.is_none(), extent.map(&trouble))
         };
-        let Some(slots) = self.slots.avoiding(&self.entry, trouble) else {
-            return Ok(None);
+        let slots = self.slots.avoiding(&self.entry, trouble);
+        slots.map(|slots| self.with_slots(slots, spec)).transpose()
+    }
+
+    /// The same rows, a column of which is read from the replica of this number; the same segment if it is read already. Made once,
+    /// and kept as long as this one.
+    pub(crate) fn reading(
+        self: &Arc<Self>,
+        spec: &TableSpec,
+        replica: ReplicaNumber,
+    ) -> Result<Arc<Self>, DamageError> {
+        if self.slots.replica(replica.column) == replica || !self.is_open(replica) {
+            return Ok(self.clone());
+        }
+        let mut others = self.others();
+        if let Some((_, other)) = others.iter().find(|(known, _)| *known == replica) {
+            return Ok(other.clone());
+        }
+        let is_other = |it: ReplicaNumber| match it.column == replica.column {
+            true => it != replica,
+            false => it != self.slots.replica(it.column),
         };
+        let other = match self.slots.avoiding(&self.entry, is_other) {
+            Some(slots) => self.with_slots(slots, spec)?,
+            None => return Ok(self.clone()),
+        };
+        others.push((replica, other.clone()));
+        Ok(other)
+    }
+
+    /// The same rows, read from these of its replicas.
+    fn with_slots(&self, slots: Slots, spec: &TableSpec) -> Result<Arc<Self>, DamageError> {
         let (mut bytes, mut chunk_headers) = (Vec::new(), Vec::new());
         for (slot, replica) in slots.iter().enumerate() {
             let before = self.slots.of(replica);
@@ -194,7 +224,6 @@ impl Segment {
             verified,
             placeholders,
         )
-        .map(Some)
     }
 
     /// The same rows from other copies of the extents; near copies stay.

@@ -132,10 +132,7 @@ impl TableVersion {
 
     /// Bytes of near memory that the version takes regardless of the budget for copies.
     pub(crate) fn always_near_bytes(&self) -> u64 {
-        let chunk_headers = self
-            .segments
-            .iter()
-            .map(|segment| segment.chunk_headers().len_bytes());
+        let chunk_headers = self.segments.iter().map(|segment| segment.header_bytes());
         let dictionaries = self.dictionaries.iter().flatten();
         let dictionaries = dictionaries.map(|dictionary| dictionary.len_bytes() as u64);
         let tail = self
