@@ -79,8 +79,8 @@ mod view;
 
 pub use cell::Cell;
 pub use chunk::{
-    BoundFilter, CellAt, CellSink, CellWalk, Chunk, ChunkPlan, CodeFilter, Scratch, SelectStats,
-    Verdict, read_cells,
+    BoundFilter, CellAt, CellSink, CellWalk, Chunk, ChunkPlan, CodeFilter, Packing, Scratch,
+    SelectStats, Verdict, read_cells,
 };
 pub use dictionary::{Decoder, Dictionary, DictionaryBuilder, Remapping};
 pub use encoding::{

@@ -93,6 +93,7 @@ pub use manifest::SEGMENT_ROWS;
 pub use manifest::row_id::RowId;
 pub use read::batch::{BatchLimits, Batches};
 pub use read::lookup::CellCounters;
+pub use read::replicas::ReplicaInfo;
 pub use read::rows::{Projection, Rows};
 pub use read::scan::{
     IndexUse, Scan, ScanCounters, ScanCursor, ScanGroups, ScanSpec, ScanTotals, row_id_field,
@@ -100,7 +101,7 @@ pub use read::scan::{
 pub use salvage::{SalvageReport, SalvagedTable, salvage};
 pub use scrub::background::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress};
 pub use scrub::{LostRows, ScrubOptions, ScrubReport};
-pub use segment::Segment;
+pub use segment::{ReadPattern, Segment};
 pub use spec::index_kind::{IndexKind, ParseIndexKindError};
 pub use spec::replicas::{Replicas, ReplicasError};
 pub use spec::{ColumnSpec, MAX_COLUMNS, MAX_NAME_BYTES, TableSpec};

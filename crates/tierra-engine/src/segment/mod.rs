@@ -9,12 +9,14 @@ pub(crate) mod framed;
 pub(crate) mod frames_ahead;
 pub(crate) mod methods;
 mod opening;
+mod pattern;
 mod rebuild;
 mod same_rows;
 mod segments;
 mod slots;
 mod stored;
 
+pub use self::pattern::ReadPattern;
 pub(crate) use self::segments::Segments;
 
 use std::ops::Range;
@@ -28,6 +30,7 @@ use tierra_memory::{NearCopy, Speed};
 
 use crate::error::ScanError;
 use crate::integrity::placeholder::Placeholders;
+use crate::manifest::row_id::RowId;
 use crate::manifest::{ChunkPlace, ExtentId, ReplicaNumber, SegmentEntry};
 use crate::segment::chunk_headers::ChunkHeaders;
 use crate::segment::slots::Slots;
@@ -159,6 +162,26 @@ impl Segment {
     /// The tier from which a column's chunk is read.
     pub fn speed(&self, column: usize) -> Speed {
         self.speeds[column]
+    }
+
+    /// The name of the tier from which a column's chunk is read; `None` for a near copy and for a placeholder.
+    pub fn tier(&self, column: usize) -> Option<&str> {
+        self.far(column).map(|(_, read, _)| &**read.tier_name())
+    }
+
+    /// The id of one of its rows.
+    ///
+    /// # Panics
+    /// If it has no such row.
+    pub fn row_id(&self, row: usize) -> RowId {
+        assert!(row < self.rows(), "row {row} of {}", self.rows());
+        RowId::new(self.id(), row as u32)
+    }
+
+    /// The same rows for a reader that reads so.
+    pub(crate) fn for_reading(self: &Arc<Self>, pattern: ReadPattern) -> &Arc<Segment> {
+        let looked_up = self.looked_up.as_ref();
+        looked_up.filter(|_| pattern.looks_up()).unwrap_or(self)
     }
 
     /// The same rows, to look up single values.
