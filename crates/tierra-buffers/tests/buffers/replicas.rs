@@ -80,13 +80,10 @@ fn a_near_copy_is_read_by_both_unless_it_has_to_be_decoded() {
         reader.sources()[0].tier.clone()
     };
     assert_eq!(
-        tiers(&["far/static", "b/dynamic"], ReadPattern::Sequential),
+        tiers(&["far/static", "b/plain"], ReadPattern::Sequential),
         None
     );
-    assert_eq!(
-        tiers(&["far/static", "b/dynamic"], ReadPattern::Random),
-        None
-    );
+    assert_eq!(tiers(&["far/static", "b/plain"], ReadPattern::Random), None);
     let far = Some("far".to_owned());
     assert_eq!(
         tiers(&["far/static", "b/fastpfor"], ReadPattern::Random),

@@ -255,8 +255,12 @@ impl Segment {
             placeholders,
             looked_up: None,
         };
-        // A near copy is read for both.
-        let is_fixed = |column| opened.near(column).is_some() || opened.is_placeholder(column);
+        let lines = |place: &ChunkPlace| line_times(&opened.extents, place);
+        let is_fixed = |column| {
+            let is_near = opened.near(column).is_some();
+            is_near && opened.slots.looks_up_near(&opened.entry, column, lines)
+                || opened.is_placeholder(column)
+        };
         if let Some(slots) = opened.slots.for_lookups(is_fixed) {
             opened.looked_up = Some(opened.with_slots(slots, spec)?);
         }

@@ -126,6 +126,20 @@ impl Slots {
         (slots != self.slots).then_some(Slots { slots, looked_up })
     }
 
+    /// Whether a near copy of the replica that is scanned serves lookups better than the replica chosen for them.
+    pub(super) fn looks_up_near(
+        &self,
+        entry: &SegmentEntry,
+        column: usize,
+        lines: impl Fn(&ChunkPlace) -> LineTimes,
+    ) -> bool {
+        let rows = (entry.rows as usize).max(1);
+        let scanned = entry.replica(self.slots[column]);
+        let chosen = entry.replica(self.looked_up[column]);
+        let near_ns = cost_ns(Reads::Alone, scanned, rows, LineTimes::USUAL);
+        near_ns <= cost_ns(Reads::Alone, chosen, rows, lines(chosen))
+    }
+
     /// How many there are, at least one for each column.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
@@ -261,7 +275,9 @@ mod tests {
         assert_eq!(looked_up.of(slots.replica(0)), Some(1));
         assert!(looked_up.others(0).eq([1]));
         assert_eq!(looked_up.for_lookups(|_| false), None);
-        // A column that is read near is read there for both.
         assert_eq!(slots.for_lookups(|_| true), None);
+        // A near copy of what is scanned is not where values are looked up, unless far memory is slow.
+        assert!(!slots.looks_up_near(&entry, 0, |_| LineTimes::USUAL));
+        assert!(slots.looks_up_near(&entry, 0, |_| times(5.0, 1000.0)));
     }
 }
