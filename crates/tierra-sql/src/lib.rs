@@ -56,6 +56,7 @@ mod outcome;
 mod pass;
 mod placeholders;
 mod prepared;
+mod ranks;
 mod rules;
 mod scan;
 mod session;

@@ -60,7 +60,7 @@ use crate::settings::{self, BATCH_ROWS, Beginning, TierraSettings};
 use crate::statement::Parsed;
 use crate::sum::CheckedSum;
 use crate::text::Statement;
-use crate::{extreme, filter, join, late, list, rules, time, totals};
+use crate::{extreme, filter, join, late, list, ranks, rules, time, totals};
 
 /// The initial settings of a session; SET changes them later.
 #[derive(Debug, Clone, Default)]
@@ -135,6 +135,7 @@ impl Session {
         for function in extreme::functions() {
             context.register_udaf(function);
         }
+        ranks::add_to(&context);
         time::add_series(&context);
         let catalog = TierraCatalog::new(
             Arc::clone(&database),

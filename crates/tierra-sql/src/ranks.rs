@@ -1,0 +1,142 @@
+//! row_number, rank, dense_rank and ntile give BIGINT, as in PostgreSQL.
+//!
+//! DataFusion's count in 64 bits without a sign, a type that Tierra's columns do not have: half of the third row was 1.5, and the
+//! negative of a number was refused. Here each has the type changed, and nothing else.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::compute::{SortOptions, cast};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::functions_window::ntile::ntile_udwf;
+use datafusion::functions_window::rank::{dense_rank_udwf, rank_udwf};
+use datafusion::functions_window::row_number::row_number_udwf;
+use datafusion::logical_expr::function::{
+    ExpressionArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs,
+};
+use datafusion::logical_expr::{
+    Documentation, LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, WindowUDF,
+    WindowUDFImpl,
+};
+use datafusion::physical_expr::window::WindowAggState;
+use datafusion::physical_plan::PhysicalExpr;
+use datafusion::prelude::SessionContext;
+
+/// Puts them in the place of DataFusion's.
+pub(crate) fn add_to(context: &SessionContext) {
+    for function in [
+        row_number_udwf(),
+        rank_udwf(),
+        dense_rank_udwf(),
+        ntile_udwf(),
+    ] {
+        context.register_udwf(Signed(function).into());
+    }
+}
+
+/// The function with a signed result.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Signed(Arc<WindowUDF>);
+
+impl WindowUDFImpl for Signed {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.0.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.0.signature()
+    }
+
+    fn expressions(&self, arguments: ExpressionArgs<'_>) -> Vec<Arc<dyn PhysicalExpr>> {
+        self.0.expressions(arguments)
+    }
+
+    fn partition_evaluator(
+        &self,
+        arguments: PartitionEvaluatorArgs<'_>,
+    ) -> Result<Box<dyn PartitionEvaluator>> {
+        let inner = self.0.partition_evaluator_factory(arguments)?;
+        Ok(Box::new(SignedEvaluator(inner)))
+    }
+
+    fn field(&self, arguments: WindowUDFFieldArgs<'_>) -> Result<FieldRef> {
+        let field = self.0.field(arguments)?;
+        let signed = Field::clone(&field).with_data_type(DataType::Int64);
+        Ok(signed.into())
+    }
+
+    fn sort_options(&self) -> Option<SortOptions> {
+        self.0.sort_options()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.0.coerce_types(types)
+    }
+
+    fn reverse_expr(&self) -> ReversedUDWF {
+        match self.0.reverse_expr() {
+            ReversedUDWF::Reversed(other) => ReversedUDWF::Reversed(Arc::new(Signed(other).into())),
+            other => other,
+        }
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.0.documentation()
+    }
+
+    fn limit_effect(&self, arguments: &[Arc<dyn PhysicalExpr>]) -> LimitEffect {
+        self.0.inner().limit_effect(arguments)
+    }
+}
+
+#[derive(Debug)]
+struct SignedEvaluator(Box<dyn PartitionEvaluator>);
+
+fn signed(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(cast(values, &DataType::Int64)?)
+}
+
+impl PartitionEvaluator for SignedEvaluator {
+    fn memoize(&mut self, state: &mut WindowAggState) -> Result<()> {
+        self.0.memoize(state)
+    }
+
+    fn get_range(&self, row: usize, rows: usize) -> Result<Range<usize>> {
+        self.0.get_range(row, rows)
+    }
+
+    fn is_causal(&self) -> bool {
+        self.0.is_causal()
+    }
+
+    fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        signed(&self.0.evaluate_all(values, rows)?)
+    }
+
+    fn evaluate(&mut self, values: &[ArrayRef], range: &Range<usize>) -> Result<ScalarValue> {
+        self.0.evaluate(values, range)?.cast_to(&DataType::Int64)
+    }
+
+    fn evaluate_all_with_rank(&self, rows: usize, ranks: &[Range<usize>]) -> Result<ArrayRef> {
+        signed(&self.0.evaluate_all_with_rank(rows, ranks)?)
+    }
+
+    fn supports_bounded_execution(&self) -> bool {
+        self.0.supports_bounded_execution()
+    }
+
+    fn uses_window_frame(&self) -> bool {
+        self.0.uses_window_frame()
+    }
+
+    fn include_rank(&self) -> bool {
+        self.0.include_rank()
+    }
+}
