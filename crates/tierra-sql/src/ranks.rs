@@ -17,11 +17,11 @@ use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::logical_expr::function::{
     ExpressionArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs,
 };
+use datafusion::logical_expr::window_state::WindowAggState;
 use datafusion::logical_expr::{
     Documentation, LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, WindowUDF,
     WindowUDFImpl,
 };
-use datafusion::physical_expr::window::WindowAggState;
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::prelude::SessionContext;
 

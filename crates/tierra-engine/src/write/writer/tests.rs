@@ -164,19 +164,19 @@ fn spoil(table: &Table, number: usize) -> Arc<Pool> {
 
 #[test]
 fn damage_where_nothing_can_be_written_is_read_past() {
-    for of_id in [["far/static", "b/delta"], ["far/static", "far/delta"]] {
+    for of_id in [["far/delta", "b/static"], ["far/delta", "far/static"]] {
         let dir = tempfile::tempdir().unwrap();
         let db = dir.path().join("db");
         let database = opened(&db, of_id);
         let table = database.table("t").unwrap();
-        assert_eq!(read_encoding(&table), Encoding::Delta);
+        assert_eq!(read_encoding(&table), Encoding::Static);
         let before = table.current().segments[0].clone();
         let pool = spoil(&table, 1);
         Injector::new(1).refuse_writes(&pool);
         // The query that finds the damage is answered, and later ones read the other replica.
         assert_eq!(all_rows(&table), rows(0..ROWS), "{of_id:?}");
         database.wait_for_near_copies().unwrap();
-        assert_eq!(read_encoding(&table), Encoding::Static, "{of_id:?}");
+        assert_eq!(read_encoding(&table), Encoding::Delta, "{of_id:?}");
         assert_eq!(all_rows(&table), rows(0..ROWS));
         let (faults, totals) = database.faults();
         assert!(totals.found > 0 && totals.lost == 0, "{faults:?}");
@@ -197,13 +197,13 @@ fn damage_where_nothing_can_be_written_is_read_past() {
 fn a_tier_that_fails_is_left_for_replicas_in_other_encodings() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("db");
-    let database = opened(&db, ["far/static", "b/delta"]);
+    let database = opened(&db, ["far/delta", "b/static"]);
     let table = database.table("t").unwrap();
     let snapshot = table.snapshot();
     Injector::new(1).refuse_writes(&database.pools()[1]);
     table.append(&[rows(ROWS..ROWS + 1)]).unwrap();
     assert_eq!(database.missing_tiers()[0].0, "b");
-    assert_eq!(read_encoding(&table), Encoding::Static);
+    assert_eq!(read_encoding(&table), Encoding::Delta);
     // Nothing of what is there is read any more.
     spoil(&table, 1);
     assert_eq!(all_rows(&table), rows(0..ROWS + 1));
@@ -236,7 +236,7 @@ fn a_tier_that_fails_in_a_publication_is_left_as_well() {
         table: vec!["far".to_owned()],
         columns: [(
             "id".to_owned(),
-            vec!["far/static".to_owned(), "b/delta".to_owned()],
+            vec!["far/delta".to_owned(), "b/static".to_owned()],
         )]
         .into(),
     };
@@ -245,12 +245,12 @@ fn a_tier_that_fails_in_a_publication_is_left_as_well() {
     let held = storage.held_by_test.lock().unwrap();
     table.append(&[rows(0..ROWS)]).unwrap();
     table.seal().unwrap();
-    assert_eq!(read_encoding(&table), Encoding::Delta);
+    assert_eq!(read_encoding(&table), Encoding::Static);
     Injector::new(1).refuse_writes(&database.pools()[1]);
     drop(held);
     database.wait_for_near_copies().unwrap();
     assert_eq!(database.missing_tiers()[0].0, "b");
     assert_eq!(table.snapshot().indexed_rows(CITY), ROWS as u64);
-    assert_eq!(read_encoding(&table), Encoding::Static);
+    assert_eq!(read_encoding(&table), Encoding::Delta);
     assert_eq!(all_rows(&table), rows(0..ROWS));
 }
