@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// All of it, in a directory of its own.
-pub fn run(dir: &Path) -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run(dir: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let mut options = Options::default();
     options.engine.near_memory_bytes = Some(64 << 20);
     options

@@ -101,7 +101,7 @@ fn the_c_example_does_what_it_says() {
         "random: 100000 values in 99 blocks, read from far/static\n",
         "random: sum 104905000, by packed blocks 104905000\n",
         "random: at 99999, 0, 4711: 49, -50, -39\n",
-        "sequential: 100000 values in 99 blocks, read from far/static b/dynamic\n",
+        "sequential: 100000 values in 99 blocks, read from far/static\n",
         "sequential: sum 104905000, by packed blocks 104905000\n",
         "sequential: at 99999, 0, 4711: 49, -50, -39\n",
         "used after it was deleted: error 2: handle 2 is not a buffer: it was closed or deleted\n",

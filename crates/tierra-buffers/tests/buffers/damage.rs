@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use tierra_buffers::{Error, Near, ReadPattern};
+use tierra_engine::ScrubOptions;
 
 use crate::{PATTERNS, check, open, values};
 
@@ -64,6 +65,9 @@ fn what_one_replica_has_lost_is_answered_from_the_other() {
         for pattern in PATTERNS {
             check(&buffer.reader(pattern).unwrap(), &values(0..COUNT));
         }
+        // What no reader has met is found, too.
+        let scrubbed = ScrubOptions::default();
+        buffers.engine().scrub(&scrubbed, |_| {}).unwrap();
         let (_, totals) = buffers.engine().faults();
         assert!(totals.found > 0 && totals.lost == 0, "{totals:?}");
     }

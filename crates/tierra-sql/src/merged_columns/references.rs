@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::numbers::{constraint_of, merging};
 use super::{Columns, Hidden, Known};
+use crate::duplicate_names::invisible::digits;
 use crate::names::identifier;
 
 /// Writes the references in `statement` anew, as far as the columns of its joins are known.
@@ -132,10 +133,16 @@ impl VisitorMut for References<'_> {
         }
         self.from.push(from);
         self.scopes.push(scope);
-        let mut items = Vec::with_capacity(select.projection.len());
+        let (mut items, mut written) = (Vec::new(), Vec::new());
         for item in std::mem::take(&mut select.projection) {
+            let is_wildcard = matches!(item, SelectItem::QualifiedWildcard(..));
+            let first = items.len();
             self.write_item(item, &mut items)?;
+            if is_wildcard {
+                written.extend(first..items.len());
+            }
         }
+        tell_apart(&mut items, &written);
         select.projection = items;
         ControlFlow::Continue(())
     }
@@ -324,6 +331,30 @@ impl References<'_> {
                 (place + 1 == parts.len()).then(|| parts[place].clone())
             }
             _ => None,
+        }
+    }
+}
+
+/// Gives items of one name different ones ([`crate::duplicate_names`]) where any of them was `written` for a wildcard.
+fn tell_apart(items: &mut [SelectItem], written: &[usize]) {
+    let name = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(identifier(alias)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(identifier),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(identifier(name)),
+        _ => None,
+    };
+    let names: Vec<Option<String>> = items.iter().map(name).collect();
+    for (at, item) in items.iter_mut().enumerate() {
+        let Some(name) = &names[at] else { continue };
+        let is_it = |other: &&Option<String>| other.as_ref() == Some(name);
+        let is_written = written.iter().any(|at| is_it(&&names[*at]));
+        if !is_written || names.iter().filter(is_it).count() < 2 {
+            continue;
+        }
+        let alias = Ident::with_quote('"', format!("{name}{}", digits(at + 1)));
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            let expr = expr.clone();
+            *item = SelectItem::ExprWithAlias { expr, alias };
         }
     }
 }
