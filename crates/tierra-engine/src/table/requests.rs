@@ -362,11 +362,6 @@ impl Queue {
         }
     }
 
-    /// How many requests wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Acquire)
-    }
-
     /// Notes that the writer begins a request that [`Queue::next`] returned.
     pub(crate) fn begin(&self) {
         self.waiting.fetch_sub(1, Ordering::Release);
@@ -398,9 +393,9 @@ impl Requests {
         (requests, queue)
     }
 
-    /// How many requests wait for the writer. They come first.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Acquire)
+    /// Whether requests wait for the writer, which come first.
+    pub(crate) fn have_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
     }
 
     /// Sends the writer a request and blocks until it answers.

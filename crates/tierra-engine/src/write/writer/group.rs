@@ -11,7 +11,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
 
 use tierra_memory::replication::ReplicationError;
 
@@ -133,10 +132,9 @@ fn is_full(version: &TableVersion, record: &Record) -> bool {
 
 impl Writer {
     /// Whether a commit takes no longer than its records take to reach their logs, and nothing else is due. A log on a device, which is
-    /// waited for, counts only if the caller may block and no other commit is expected to go there with this one.
+    /// waited for, counts only if the caller may block.
     pub(super) fn is_prompt(&self, commit: &Commit, may_block: bool) -> bool {
         let tables = commit.changes.len();
-        let waits_for_device = may_block && !self.company.is_expected();
         let is_prompt = |change: &TableChange| {
             let (table, record) = (&change.table, &change.record);
             let version = table.current();
@@ -146,8 +144,7 @@ impl Writer {
             let finds_keys = key.is_none_or(|key| key.built(&version).is_some());
             finds_keys
                 && log.is_some_and(|log| {
-                    (waits_for_device || log.is_memory())
-                        && log.fits(record.len_bytes_among(tables))
+                    (may_block || log.is_memory()) && log.fits(record.len_bytes_among(tables))
                 })
                 && !is_full(&version, record)
                 && !wants_merge(&version)
@@ -362,8 +359,6 @@ impl Writer {
             });
         }
         let commit = self.next_commit();
-        let is_in_memory = |table: &Arc<Table>| self.is_log_in_memory(table.id());
-        let begun = (!tables.iter().all(is_in_memory)).then(Instant::now);
         if let Err((failed, error)) = self.append(&tables, records, commit) {
             return Err(NotWritten {
                 table: tables[failed].clone(),
@@ -372,9 +367,6 @@ impl Writer {
             });
         }
         self.commit = commit.number;
-        if let Some(begun) = begun {
-            self.note_company(group.commits.len(), begun.elapsed());
-        }
         self.schedule_idle_marks();
         self.make_visible(&mut group.tables);
         Ok(commit.number)

@@ -11,13 +11,31 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::group::GROUP_COMMITS_MOST;
 use super::state::Writer;
 use crate::manifest::{Manifest, TableEntry};
+use crate::table::requests::{Commit, Queue, Request};
 
 /// Time after a record until its log is marked, if no later record marks it.
 const IDLE_BEFORE_MARKS: Duration = Duration::from_secs(1);
 
 impl Writer {
+    /// A commit, and those that wait behind it.
+    pub(super) fn with_waiting(&mut self, commit: Commit, queue: &Queue) -> Vec<Commit> {
+        let mut commits = vec![commit];
+        while commits.len() < GROUP_COMMITS_MOST {
+            match queue.try_next() {
+                Ok(Request::Commit(commit)) => commits.push(commit),
+                Ok(other) => {
+                    self.put_back = Some(other);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        commits
+    }
+
     /// Notes that a log has an unmarked record.
     pub(super) fn schedule_idle_marks(&mut self) {
         // A recording must not depend on the clock.

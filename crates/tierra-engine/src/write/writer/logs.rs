@@ -18,11 +18,6 @@ impl Writer {
         }
     }
 
-    /// Whether a table's log is there and waits for no device.
-    pub(super) fn is_log_in_memory(&self, table: u64) -> bool {
-        self.logs.get(&table).is_some_and(TailLog::is_memory)
-    }
-
     /// Writes the first record of a table that was begun, then the manifest that names the table and its log.
     pub(super) fn write_first(
         &mut self,

@@ -8,7 +8,6 @@ mod background;
 mod commit;
 mod compact;
 mod compact_step;
-mod company;
 mod deleted;
 mod encodings;
 mod failed_builds;
@@ -97,7 +96,7 @@ impl Writer {
                 let _ = reply.send(self.writing(|this| this.drop_tables(&names)));
             }
             Request::Commit(commit) => {
-                let commits = self.with_others(commit, queue);
+                let commits = self.with_waiting(commit, queue);
                 self.commit_all(commits);
             }
             Request::Bulk { commit, reply } => {

@@ -5,7 +5,7 @@
 //! anything else ----------------------> queue -----> lock --> Writer::serve  on the writer's thread
 //! ```
 //! Two threads that wake each other take tens of microseconds, a record in memory less than ten. Those that ask while a record goes to
-//! a device wait in the queue, and become one group. The next time all of them ask the writer's thread, which waits for them ([`super::company`]).
+//! a device wait in the queue, and become one group.
 //!
 //! Invariant: a thread holds the writer for one request, or for the commits of one group. A panic while it does closes the database.
 
@@ -77,7 +77,7 @@ impl CommitAtOnce for SharedWriter {
         let Ok(mut shared) = self.0.try_lock() else {
             return Err(commit);
         };
-        let is_free = |writer: &&mut Writer| writer.requests.waiting() == 0;
+        let is_free = |writer: &&mut Writer| !writer.requests.have_waiting();
         let writer = shared.as_mut().filter(is_free);
         let Some(writer) = writer.filter(|writer| writer.is_prompt(&commit, may_block)) else {
             return Err(commit);

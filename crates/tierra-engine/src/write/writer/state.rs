@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::background::Background;
-use super::company::Company;
 use super::failed_builds::FailedBuilds;
 use super::published::Published;
 use crate::storage::Storage;
@@ -27,8 +26,6 @@ pub(crate) struct Writer {
     pub(super) logs: HashMap<u64, TailLog>,
     /// Number of the last commit to any table.
     pub(super) commit: u64,
-    /// Of the last commit to a device.
-    pub(super) company: Company,
     /// When logs are to be marked as acknowledged up to their ends; `None` if they are.
     pub(super) idle_marks_at: Option<Instant>,
     /// At least the manifest's; greater while tables are begun.
@@ -66,7 +63,6 @@ impl Writer {
             published,
             logs,
             commit,
-            company: Company::default(),
             idle_marks_at: None,
             failed_builds: FailedBuilds::default(),
             background: Background::default(),
