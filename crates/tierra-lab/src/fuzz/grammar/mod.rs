@@ -32,7 +32,6 @@
 //! | lag and lead with a default that is no literal | Tierra refuses it |
 //! | LATERAL and correlated subqueries with LIMIT, or the outer row in their select list; `LATERAL unnest(..)` | Tierra refuses them |
 //! | columns of lists in tables | Tierra has none; lists are made of columns and by array_agg |
-//! | row_number(), rank(), dense_rank() and ntile() without a cast | in Tierra they have no sign, and half of one is a DECIMAL: a mistake of Tierra that would hide others |
 //! | random() where DISTINCT ON, PARTITION BY or ORDER BY name the same expression twice | no engine says whether both are one value |
 
 mod aggregate;

@@ -135,7 +135,7 @@ impl Grammar<'_> {
                         (number, Construct::Ntile.into())
                     }
                 };
-                count(sql![mark, self.cast(sql![function, over("")], Type::Big)])
+                count(sql![mark, function, over("")])
             }
             1 => {
                 let function = self.choices.one_of(&["lag(", "lead("]);
@@ -234,9 +234,7 @@ impl Grammar<'_> {
         match self.choices.below(6) {
             0 => Expr::new(sql!["count(*)", over], Type::Big).within(scope.rows),
             1 => Expr::new(sql!["count(", &value.sql, ")", over], Type::Big).within(scope.rows),
-            2 => {
-                Expr::new(self.cast(sql!["rank()", over], Type::Big), Type::Big).within(scope.rows)
-            }
+            2 => Expr::new(sql!["rank()", over], Type::Big).within(scope.rows),
             3 => self.double_rank(over),
             _ if ty != Type::Bool => {
                 let function = self.choices.one_of(&["min(", "max("]);
