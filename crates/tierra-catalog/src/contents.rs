@@ -5,7 +5,6 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use crate::names::quoted;
 use crate::types::Type;
 
 /// What the catalog describes.
@@ -184,22 +183,6 @@ impl Relation {
 
     pub(crate) fn schema_name(&self) -> &'static str {
         schema_name(self.schema.into()).unwrap_or_default()
-    }
-
-    /// The names of its columns, as a list of SQL.
-    pub(crate) fn column_names(&self) -> String {
-        let names = self.columns.iter().map(|column| quoted(&column.name));
-        names.collect::<Vec<_>>().join(", ")
-    }
-
-    /// The statement that makes this index of a table, whose name follows that of its schema.
-    pub(crate) fn definition(&self, table: &Self, schema: &str) -> String {
-        format!(
-            "CREATE UNIQUE INDEX {} ON {schema}{} USING {INDEX_METHOD_NAME} ({})",
-            quoted(&self.name),
-            quoted(&table.name),
-            self.column_names()
-        )
     }
 }
 

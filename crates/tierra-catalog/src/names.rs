@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::contents::{OWNER, Objects, SCHEMAS, schema_name};
+use crate::contents::{INDEX_METHOD_NAME, OWNER, Objects, Relation, SCHEMAS, schema_name};
 use crate::error::{Error, Result};
 use crate::types::Type;
 
@@ -63,6 +63,24 @@ pub(crate) static KEYWORDS: LazyLock<Vec<Keyword>> = LazyLock::new(|| {
     });
     words.collect()
 });
+
+impl Relation {
+    /// The names of its columns, as a list of SQL.
+    pub(crate) fn column_names(&self) -> String {
+        let names = self.columns.iter().map(|column| quoted(&column.name));
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The statement that makes this index of a table, whose name follows that of its schema.
+    pub(crate) fn definition(&self, table: &Self, schema: &str) -> String {
+        format!(
+            "CREATE UNIQUE INDEX {} ON {schema}{} USING {INDEX_METHOD_NAME} ({})",
+            quoted(&self.name),
+            quoted(&table.name),
+            self.column_names()
+        )
+    }
+}
 
 /// A name, quoted where SQL needs it.
 pub(crate) fn quoted(name: &str) -> String {

@@ -2,10 +2,11 @@
 
 use datafusion::common::SchemaError;
 
-use crate::merged_columns::HIDDEN;
-
 /// The digits of a duplicate's number: invisible separators.
 pub(super) const DIGITS: [char; 2] = ['\u{2063}', '\u{2064}'];
+
+/// What is around the number of a merged column that has another name.
+pub(crate) const HIDDEN: char = '\u{2062}';
 
 /// The function that marks an expression.
 pub(super) const MARK: &str = "tierra_mark";

@@ -16,8 +16,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::numbers::{Merging, constraint_of, merging};
-use super::{Columns, HIDDEN, Hidden, Known};
-use crate::duplicate_names::invisible;
+use super::{Columns, Hidden, Known};
+use crate::duplicate_names::invisible::{self, HIDDEN};
 
 /// The planner of joins that have a number, which notes their columns.
 #[derive(Debug, Default)]

@@ -30,9 +30,6 @@ use datafusion::sql::parser::Statement;
 
 use self::joins::MergingJoins;
 
-/// What is around the number of a merged column that has another name.
-pub(crate) const HIDDEN: char = '\u{2062}';
-
 /// The columns of the joins, by the number of the join.
 type Known = HashMap<usize, Columns>;
 

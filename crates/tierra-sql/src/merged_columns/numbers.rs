@@ -8,8 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 
-use super::HIDDEN;
-use crate::duplicate_names::invisible;
+use crate::duplicate_names::invisible::{self, HIDDEN};
 
 /// The end of the number of a NATURAL JOIN.
 const NATURAL: &str = "natural";
