@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use arrow::array::{ArrayRef, Int64Array};
 use tierra_column::Encoding;
 use tierra_engine::{
-    Backup, BackupOptions, Change, CopyInfo, Database, DatabaseOptions, FaultOutcome, Replicas,
-    ReplicasError, RestoreOptions, ScanError, ScanSpec, ScrubOptions, StorageError, TableError,
+    Backup, BackupOptions, Calibration, Change, CopyInfo, Database, DatabaseOptions, FaultOutcome,
+    Replicas, ReplicasError, RestoreOptions, ScanError, ScanSpec, ScrubOptions, StorageError,
+    TableError,
 };
 use tierra_interleave::{Lookups, Scheduling};
 
@@ -112,6 +113,48 @@ fn each_tier_alone_answers_and_goes_on() {
     };
     let told = database.scrub(&verified, |_| {}).unwrap();
     assert_eq!((told.damaged_copies, told.lost), (0, vec![]));
+}
+
+#[test]
+fn values_are_scanned_in_one_replica_and_looked_up_in_another() {
+    let place = Place::new();
+    let database = place.create(&["b"]);
+    let mut replicas = encoded();
+    let of_id = ["far/plain", "b/dynamic"].map(str::to_owned).to_vec();
+    replicas.columns.insert("id".to_owned(), of_id);
+    let table = database.create_table_in(indexed("t"), replicas).unwrap();
+    let count = fill(&table, 0);
+    let of_id = |database: &Database| {
+        let mut placements = database.placements().into_iter();
+        let id = placements.find(|it| it.column == "id").unwrap();
+        let [scanned, looked_up] = [id.encodings, id.lookup_encodings]
+            .map(|encodings| encodings.into_iter().collect::<Vec<Encoding>>());
+        (scanned, looked_up)
+    };
+    let chosen = (vec![Encoding::Dynamic], vec![Encoding::Plain]);
+    assert_eq!(of_id(&database), chosen);
+    check(&database, count);
+    // What tiers take is measured where they lie, and kept.
+    let measured = database.calibrate_tiers().unwrap();
+    let names: Vec<&str> = measured.iter().map(|(tier, _)| tier.as_str()).collect();
+    assert_eq!(names, ["far", "b"]);
+    let calibration = Calibration::default().with_tiers(measured);
+    calibration.write(&place.db()).unwrap();
+    check(&database, count);
+    drop((table, database));
+    let database = place.open();
+    assert_eq!(of_id(&database).1, chosen.1);
+    check(&database, count);
+    drop(database);
+    // Without one of them, both are done in the other.
+    for (gone, left) in [("far", Encoding::Dynamic), ("b", Encoding::Plain)] {
+        place.take_away(gone);
+        let database = place.open();
+        assert_eq!(of_id(&database), (vec![left], vec![left]));
+        check(&database, count);
+        drop(database);
+        place.bring_back(gone);
+    }
 }
 
 #[test]
