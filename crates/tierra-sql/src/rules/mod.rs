@@ -2,12 +2,12 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! table keys, rounded, action, drawn, group keys, single rows, computed, outer values, set operations, assignment, numbers,
+//! table keys, rounded, action, drawn, group keys, single rows, empty subqueries, computed, outer values, set operations, assignment, numbers,
 //! seconds, computed sets
 //!     --> DataFusion's type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first thirteen read a plan as written, before casts are added. The next five need resolved types and must see sums of
+//! The first fourteen read a plan as written, before casts are added. The next five need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
@@ -29,6 +29,7 @@ mod distinct_sums;
 mod double_texts;
 mod doubles;
 mod drawn;
+mod empty_subqueries;
 mod equal_parts;
 mod filter_columns;
 mod group_keys;
@@ -180,6 +181,7 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(drawn::DrawnOnce),
         Arc::new(group_keys::GroupKeys),
         Arc::new(single_rows::SingleRows),
+        Arc::new(empty_subqueries::EmptySubqueries),
         Arc::new(computed::ComputedBelow),
         Arc::new(outer_values::OuterValues),
         Arc::new(set_operations::CountedCopies),
