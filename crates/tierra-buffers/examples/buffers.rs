@@ -5,12 +5,15 @@
 
 use std::path::{Path, PathBuf};
 
-use tierra_buffers::{Buffer, Buffers, Error, Near, Options, Packing, ReadPattern};
+use tierra_buffers::{Buffer, Buffers, Near, Options, Packing, ReadPattern};
 
 const VALUES: i64 = 100_000;
 
 /// Reads all by packed codes where there are any.
-fn sum_of_blocks(buffer: &Buffer, pattern: ReadPattern) -> Result<i128, Error> {
+fn sum_of_blocks(
+    buffer: &Buffer,
+    pattern: ReadPattern,
+) -> Result<i128, Box<dyn std::error::Error>> {
     let reader = buffer.reader(pattern)?;
     let mut sum = 0;
     for number in 0..reader.blocks() {

@@ -79,7 +79,7 @@ fn interpolated(sorted: &[f64], fraction: f64) -> f64 {
     debug_assert!(sorted.is_sorted() && !sorted.is_empty());
     let place = fraction * (sorted.len() - 1) as f64;
     let (below, above) = (place.floor() as usize, place.ceil() as usize);
-    let (low, high) = (sorted[below] as f64, sorted[above] as f64);
+    let (low, high) = (sorted[below], sorted[above]);
     low + (high - low) * (place - place.floor())
 }
 

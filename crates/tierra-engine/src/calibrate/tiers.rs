@@ -1,11 +1,13 @@
 //! Measures how long reading lines takes in each tier, of the tables that lie there.
 
+use std::sync::Arc;
+
 use tierra_memory::emulation;
 use tierra_memory::placement::LineTimes;
 
 use super::{Before, CalibrateError};
 use crate::database::Database;
-use crate::error::ScanError;
+use crate::error::TableError;
 use crate::storage::extent::ExtentCopy;
 use crate::table::requests::Request;
 
@@ -29,13 +31,10 @@ impl Database {
             for tier in &self.storage().tiers().open {
                 let copies = extents().flat_map(|extent| extent.copies());
                 let there = copies.filter(|copy| copy.tier() == tier.id);
-                let pieces: Vec<&[u8]> = there
-                    .map(|copy: &std::sync::Arc<ExtentCopy>| &***copy)
-                    .collect();
+                let pieces: Vec<&[u8]> = there.map(|copy: &Arc<ExtentCopy>| &***copy).collect();
                 let times = self
                     .storage()
                     .read_validated(|| LineTimes::measure(&pieces))
-                    .map_err(ScanError::from)
                     .map_err(CalibrateError::Scan)?;
                 if let Some(times) = times {
                     tier.lines.set(times);
@@ -52,7 +51,7 @@ impl Database {
     ///
     /// # Errors
     /// A writer that has failed.
-    pub fn choose_replicas(&self) -> Result<(), crate::error::TableError> {
+    pub fn choose_replicas(&self) -> Result<(), TableError> {
         self.requests().send(Request::ChooseReplicas);
         self.wait_for_near_copies()
     }
