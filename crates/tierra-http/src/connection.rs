@@ -23,11 +23,8 @@ use crate::peer::Peer;
 
 /// How long a client may take for TLS, and how long for the head of a request. A connection without requests ends after as long.
 const HEAD: Duration = Duration::from_secs(30);
-/// The most bytes of a head.
+/// The most bytes of a head, and of what is read ahead of a body.
 const HEAD_MOST_BYTES: usize = 64 << 10;
-/// The most bytes that are read ahead of a body, and with more an answer is sent before its next part is made. Loopback carries a
-/// stream a fifth faster by writes of this size than by writes of 64 KiB.
-const AHEAD_BYTES: usize = 512 << 10;
 /// The first byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -67,8 +64,7 @@ async fn talk(
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
-        .max_header_size(HEAD_MOST_BYTES)
-        .max_buf_size(AHEAD_BYTES)
+        .max_buf_size(HEAD_MOST_BYTES)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
     let mut served = pin!(served);
     let mut is_stopping = false;
