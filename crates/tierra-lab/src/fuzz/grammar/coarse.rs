@@ -28,7 +28,8 @@ impl Grammar<'_> {
                 }
                 _ => made(sql!["(", x, " > 3)"], Type::Bool),
             },
-            Type::Dec(..) => made(sql!["(", x, " > 1)"], Type::Bool),
+            // SQLite has decimals as whole numbers of their last digit: 0 alone is the same there.
+            Type::Dec(..) => made(sql!["(", x, " > 0)"], Type::Bool),
             Type::Double if plain || self.choices.below(2) == 0 => {
                 made(sql!["(", x, " > 1)"], Type::Bool)
             }
