@@ -137,7 +137,8 @@ int main(int count, char **arguments) {
     read_all(prices, TIERRA_SEQUENTIAL, "sequential");
 
     MUST(tierra_buffer_delete(prices));
-    printf("used after it was deleted: error %d: %s\n", tierra_buffer_pack(prices), tierra_message());
+    int status = tierra_buffer_pack(prices); /* before its message is asked for */
+    printf("used after it was deleted: error %d: %s\n", status, tierra_message());
     MUST(tierra_buffers_close(set));
     return 0;
 }
