@@ -140,7 +140,7 @@ impl Buffer {
     /// # Errors
     /// [`Error::Deleted`], [`Error::Table`].
     pub fn delete(&self) -> Result<(), Error> {
-        // Nobody else allocates a buffer of this name meanwhile.
+        // No other call allocates a buffer of this name meanwhile.
         let _known = self.0.shared.known();
         self.check()?;
         Ok(self.0.shared.database.drop_table(self.name())?)

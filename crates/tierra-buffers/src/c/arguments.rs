@@ -38,7 +38,7 @@ pub(super) unsafe fn slice<'a, T>(what: &str, first: *const T, count: usize) -> 
 /// Places for `count` things.
 ///
 /// # Safety
-/// `first` is NULL, or points to places for so many, which nobody else uses during the call. The places need not hold anything.
+/// `first` is NULL, or points to room for so many, which no other thread uses during the call. The room may be uninitialized.
 pub(super) unsafe fn places<'a, T: Copy>(
     what: &str,
     first: *mut T,
@@ -54,7 +54,7 @@ pub(super) unsafe fn places<'a, T: Copy>(
         // SAFETY: there are as many places, as the caller promises.
         unsafe { first.add(at).write(zero) };
     }
-    // SAFETY: it is aligned, not NULL and not too long, all places hold something now, and nobody else uses them, as the caller promises.
+    // SAFETY: it is aligned, not NULL and not too long, all of it is initialized now, and no other thread uses it, as the caller promises.
     Ok(unsafe { slice::from_raw_parts_mut(first, count) })
 }
 

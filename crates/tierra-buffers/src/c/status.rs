@@ -146,7 +146,7 @@ pub(super) fn call(work: impl FnOnce() -> Result<()>) -> c_int {
     let end = text.iter().position(|byte| *byte == 0);
     text.truncate(end.unwrap_or(text.len()));
     let text = CString::new(text).unwrap_or_default();
-    // The thread may be ending: then nobody reads it.
+    // If the thread is ending, no call can read the message.
     let _ = MESSAGE.try_with(|message| *message.borrow_mut() = text);
     status as c_int
 }

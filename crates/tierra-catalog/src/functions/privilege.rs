@@ -102,7 +102,7 @@ fn may(
             let message = format!("unrecognized privilege type: \"{given}\"");
             return Err(Error::new("22023", message));
         }
-        // Nobody grants, but for the owner. There are no rules to be had.
+        // Only the owner has the right to grant. Tables have no rules.
         let is_plain = name.len() == whole.len();
         may |= name != "RULE"
             && match role {
