@@ -19,7 +19,7 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
 
 use super::plan::EachOperator;
 use crate::pass::Pass;
@@ -81,19 +81,22 @@ fn is_sorted(input: &Arc<dyn ExecutionPlan>, required: &LexRequirement) -> Resul
 }
 
 /// The keys by which the input of a window function must be sorted, if the input has the order but the function does not
-/// recognise it, because some keys depend on others.
+/// recognise it, or only a part of it, because some keys depend on others.
 fn unfound_keys(plan: &dyn ExecutionPlan) -> Option<LexOrdering> {
-    let (functions, keys) = if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
-        (window.window_expr(), window.partition_by_sort_keys())
+    let (functions, found, needs_all) = if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
+        (window.window_expr(), window.partition_by_sort_keys(), true)
     } else {
         let window = plan.downcast_ref::<BoundedWindowAggExec>()?;
-        (window.window_expr(), window.partition_by_sort_keys())
+        let needs_all = window.input_order_mode == InputOrderMode::Sorted;
+        let found = window.partition_by_sort_keys();
+        (window.window_expr(), found, needs_all)
     };
-    if keys.is_ok() {
+    let function = functions.first()?;
+    let partition = function.partition_by();
+    if found.is_ok_and(|found| found.len() == partition.len() || !needs_all) {
         return None;
     }
-    let function = functions.first()?;
-    let keys = function.partition_by().iter().cloned();
+    let keys = partition.iter().cloned();
     let keys = keys.map(PhysicalSortExpr::new_default);
     LexOrdering::new(keys.chain(function.order_by().iter().cloned()))
 }
