@@ -30,7 +30,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::unnested::unnests;
 
 /// What begins the name of a group that is to be told from a column of a table.
-const APART: &str = "tierra_group ";
+pub(super) const APART: &str = "tierra_group ";
 
 /// The rule.
 #[derive(Debug)]
@@ -85,16 +85,12 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let renamed = Aggregate::try_new(Arc::clone(input), groups.collect(), aggregates)?;
     let columns = renamed.schema.columns().into_iter().enumerate();
     let names = plan.schema().iter();
-    let whole_names = |name: &String| {
-        let mut columns = plan.schema().iter();
-        columns.any(|(table, field)| {
-            table.is_some_and(|table| format!("{table}.{}", field.name()) == *name)
-        })
-    };
     let columns = columns.zip(names).map(|((place, column), (table, field))| {
         let (column, name) = (Expr::from(column), field.name());
         match place < count {
-            true if table.is_none() && whole_names(name) => column.alias(format!("{APART}{name}")),
+            true if table.is_none() && is_whole_name(name, plan.schema()) => {
+                column.alias(format!("{APART}{name}"))
+            }
             true => column.alias_qualified(table.cloned(), name),
             false => column,
         }
@@ -104,8 +100,15 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(named)))
 }
 
+/// Whether a column of a table has this name together with its table.
+pub(super) fn is_whole_name(name: &str, columns: &DFSchema) -> bool {
+    columns.iter().any(|(table, field)| {
+        table.is_some_and(|table| format!("{table}.{}", field.name()) == name)
+    })
+}
+
 /// The same with the names that groups have below, and its own as they were.
-fn with_apart_names(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+pub(super) fn with_apart_names(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let apart: HashSet<String> = plan
         .inputs()
         .into_iter()

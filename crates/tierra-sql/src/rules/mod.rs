@@ -4,7 +4,7 @@
 //! ```text
 //! table keys, rounded, action, drawn, group keys, single rows, empty subqueries, computed, outer values, set operations, assignment, numbers,
 //! seconds, computed sets
-//!     --> DataFusion's type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
+//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
 //! The first fourteen read a plan as written, before casts are added. The next five need resolved types and must see sums of
@@ -83,8 +83,8 @@ pub(crate) use plan::{
 };
 use plan::{Guard, PhysicalGuard, guard};
 
-/// DataFusion's rule that casts operands to a common type. It comes after the one for `grouping(x)`.
-const COERCION: &str = "type_coercion";
+/// DataFusion's rule that computes `grouping(x)`. The one that casts operands to a common type comes after it.
+const GROUPING: &str = "resolve_grouping_function";
 /// DataFusion's rule for comparisons with ANY and ALL, which ours replaces.
 const SET_COMPARISONS: &str = "rewrite_set_comparison";
 /// DataFusion's rule that merges lists.
@@ -123,9 +123,9 @@ const PHYSICAL_GUARDS: [(&str, PhysicalGuard); 5] = [
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules = before_coercion();
     rules.extend(Analyzer::new().rules);
-    let coerced = rules.iter().position(|rule| rule.name() == COERCION);
+    let resolved = rules.iter().position(|rule| rule.name() == GROUPING);
     rules.insert(
-        coerced.unwrap_or(rules.len()),
+        resolved.unwrap_or(rules.len()),
         Arc::new(computed_sets::ComputedSets),
     );
     rules.push(Arc::new(rounded::LastingType));
@@ -215,7 +215,7 @@ mod tests {
             assert!(logical(name), "DataFusion has no logical rule {name}");
         }
         let analyzer = Analyzer::new();
-        assert!(analyzer.rules.iter().any(|rule| rule.name() == COERCION));
+        assert!(analyzer.rules.iter().any(|rule| rule.name() == GROUPING));
         let physical = PhysicalOptimizer::new();
         let physical = |name: &str| {
             physical

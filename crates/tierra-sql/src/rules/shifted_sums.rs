@@ -112,7 +112,7 @@ fn is_distinct(expr: &Expr) -> bool {
     matches!(unaliased(expr), Expr::AggregateFunction(call) if call.params.distinct)
 }
 
-fn unaliased(expr: &Expr) -> &Expr {
+pub(super) fn unaliased(expr: &Expr) -> &Expr {
     match expr {
         Expr::Alias(alias) => unaliased(&alias.expr),
         expr => expr,
