@@ -7,7 +7,7 @@
 use crate::error::LabError;
 use crate::row::Row;
 use crate::stats::Summary;
-use crate::turns::turns;
+use crate::turns;
 
 /// The upper quartile may be so many times the lower one.
 pub const SPREAD_MAX: f64 = 1.6;
@@ -47,13 +47,7 @@ pub fn in_turns<S>(
 ) -> Result<Vec<Sampled<S>>, LabError> {
     let mut attempt = 1;
     loop {
-        let mut samples: Vec<Vec<S>> = (0..contenders).map(|_| Vec::new()).collect();
-        for turn in turns(contenders, rounds) {
-            let taken = sample(turn.contender)?;
-            if !turn.is_warm_up() {
-                samples[turn.contender].push(taken);
-            }
-        }
+        let samples = turns::samples(contenders, rounds, |turn| sample(turn.contender))?;
         let sampled: Vec<Sampled<S>> = samples
             .into_iter()
             .map(|samples| Sampled {

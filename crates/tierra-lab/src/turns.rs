@@ -4,6 +4,8 @@
 //! affected. Every contender has one turn per round. The order rotates and reverses from round to round, so that none always
 //! starts and none always follows the same other one (whose data it would find in the caches).
 
+use crate::error::LabError;
+
 /// One contender's turn in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
@@ -37,6 +39,25 @@ pub fn turns(contenders: usize, rounds: usize) -> impl Iterator<Item = Turn> {
     })
 }
 
+/// What each contender gives in its turns, without those of the warm-up: by contender, in the order taken.
+///
+/// # Errors
+/// The first of `sample`.
+pub fn samples<S>(
+    contenders: usize,
+    rounds: usize,
+    mut sample: impl FnMut(Turn) -> Result<S, LabError>,
+) -> Result<Vec<Vec<S>>, LabError> {
+    let mut samples = Vec::from_iter((0..contenders).map(|_| Vec::with_capacity(rounds)));
+    for turn in turns(contenders, rounds) {
+        let taken = sample(turn)?;
+        if !turn.is_warm_up() {
+            samples[turn.contender].push(taken);
+        }
+    }
+    Ok(samples)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +75,12 @@ mod tests {
                 assert!(order.iter().all(|turn| turn.is_warm_up() == (round == 0)));
             }
         }
+    }
+
+    #[test]
+    fn samples_are_each_contenders_own_but_for_the_warm_up() {
+        let number = |turn: Turn| Ok(turn.contender * 10 + turn.round);
+        assert_eq!(samples(2, 3, number).unwrap(), [[1, 2, 3], [11, 12, 13]]);
     }
 
     #[test]

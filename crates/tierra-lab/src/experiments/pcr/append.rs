@@ -23,7 +23,7 @@ use crate::progress;
 use crate::replicas::emulating;
 use crate::results::Tier;
 use crate::row::{Row, find};
-use crate::turns::turns;
+use crate::turns::samples;
 use crate::view::{Unit, View};
 
 /// Values appended at a time: 1 MiB of them.
@@ -117,9 +117,8 @@ impl Experiment for PcrAppend {
             let values = array(&values);
             for way in Way::ALL {
                 bar.set_message(format!("{}, {}", distribution.name(), way.name()));
-                let mut times = vec![Vec::with_capacity(rounds); policies.len()];
                 let mut written = vec![0; policies.len()];
-                for turn in turns(policies.len(), rounds) {
+                let times = samples(policies.len(), rounds, |turn| {
                     let policy = &policies[turn.contender];
                     let table = store.table("t", policy)?;
                     let batches = batches(&table, &values, APPENDED)?;
@@ -136,10 +135,8 @@ impl Experiment for PcrAppend {
                     drop(table);
                     store.settle()?;
                     store.drop_table("t")?;
-                    if !turn.is_warm_up() {
-                        times[turn.contender].push(time_ns);
-                    }
-                }
+                    Ok(time_ns)
+                })?;
                 let bytes = (count * size_of::<i64>()) as u64;
                 for ((policy, times), written) in policies.iter().zip(times).zip(written) {
                     let rates = times

@@ -14,7 +14,7 @@ use crate::error::{Context, LabError};
 use crate::lab::{self, Lab};
 use crate::replicas::emulating;
 use crate::row::{Row, find};
-use crate::turns::turns;
+use crate::turns::samples;
 use crate::view::{Unit, View};
 
 const BESIDE: &str = "beside";
@@ -70,9 +70,7 @@ pub(super) fn measure(
 ) -> Result<Vec<Row>, LabError> {
     let sums = lab.size(2, 10);
     let [first, _] = policies();
-    let mut rates = Beside::ALL.map(|_| Vec::with_capacity(rounds));
-    let mut done = Beside::ALL.map(|_| Vec::with_capacity(rounds));
-    for turn in turns(Beside::ALL.len(), rounds) {
+    let taken = samples(Beside::ALL.len(), rounds, |turn| {
         let table = column.table(store, &first)?;
         let piece = column.piece(&table)?;
         let (is_over, beside) = (AtomicBool::new(false), Beside::ALL[turn.contender]);
@@ -114,20 +112,17 @@ pub(super) fn measure(
         drop(table);
         store.settle()?;
         store.drop_table("t")?;
-        if !turn.is_warm_up() {
-            rates[turn.contender].push((added as f64 * 1e9 / time_ns as f64) as u64);
-            done[turn.contender].push(count);
-        }
-    }
-    let rows = Beside::ALL.iter().zip(rates).zip(done);
-    let row = |((beside, rates), done): ((&Beside, _), _)| {
+        Ok(((added as f64 * 1e9 / time_ns as f64) as u64, count))
+    })?;
+    let row = |(beside, taken): (&Beside, Vec<(u64, u64)>)| {
+        let (rates, done): (Vec<u64>, Vec<u64>) = taken.into_iter().unzip();
         Row::new()
             .text(BESIDE, beside.name())
             .text(KIND, "sum")
             .samples("values", "per_s", rates)
             .samples("done", "count", done)
     };
-    Ok(rows.map(row).collect())
+    Ok(Beside::ALL.iter().zip(taken).map(row).collect())
 }
 
 /// Sums are nearly as fast as alone.

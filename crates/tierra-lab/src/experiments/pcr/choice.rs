@@ -20,7 +20,7 @@ use crate::replicas::emulating;
 use crate::results::Tier;
 use crate::row::{Row, distinct, find};
 use crate::stats::quantile_of;
-use crate::turns::turns;
+use crate::turns::samples;
 use crate::view::{Unit, View};
 
 const CELL: &str = "cell";
@@ -132,22 +132,18 @@ impl Experiment for ReplicaChoice {
                         let (name, at) = (operator.name(), threads_name(threads));
                         let cell = format!("{name}, {}, {memory}, {at}", distribution.name());
                         bar.set_message(cell.clone());
-                        let mut samples = vec![Vec::with_capacity(rounds); contenders.len()];
-                        emulating(emulated, || {
-                            for turn in turns(contenders.len(), rounds) {
+                        let rates = emulating(emulated, || {
+                            samples(contenders.len(), rounds, |turn| {
                                 let rate = stored[turn.contender].rate(operator, threads, lasts)?;
-                                if !turn.is_warm_up() {
-                                    samples[turn.contender].push(rate as u64);
-                                }
-                            }
-                            Ok(())
+                                Ok(rate as u64)
+                            })
                         })?;
-                        for (policy, samples) in contenders.iter().zip(samples) {
+                        for (policy, rates) in contenders.iter().zip(rates) {
                             rows.push(
                                 Row::new()
                                     .text(CELL, &cell)
                                     .text(COPIES, policy.to_string())
-                                    .samples("values", "per_s", samples),
+                                    .samples("values", "per_s", rates),
                             );
                         }
                         bar.inc(1);

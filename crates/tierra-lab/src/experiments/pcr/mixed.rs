@@ -27,7 +27,7 @@ use crate::replicas::emulating;
 use crate::results::Tier;
 use crate::row::{Row, find};
 use crate::sessions::at_once;
-use crate::turns::turns;
+use crate::turns::samples;
 use crate::view::{Unit, View};
 
 const SHARE: &str = "share of sums";
@@ -146,8 +146,7 @@ impl Experiment for PcrMixed {
         for share in shares {
             let mut random = Random::new(SEED ^ share);
             let sums = Vec::from_iter((0..tasks).map(|_| random.below(100) < share));
-            let mut times = vec![Vec::with_capacity(rounds); policies.len()];
-            for turn in turns(policies.len(), rounds) {
+            let times = samples(policies.len(), rounds, |turn| {
                 let table = column.table(&store, &policies[turn.contender])?;
                 let piece = column.piece(&table)?;
                 let time_ns = emulating(Some(optane(lab::threads())), || {
@@ -156,10 +155,8 @@ impl Experiment for PcrMixed {
                 drop(table);
                 store.settle()?;
                 store.drop_table("t")?;
-                if !turn.is_warm_up() {
-                    times[turn.contender].push(time_ns);
-                }
-            }
+                Ok(time_ns)
+            })?;
             for (policy, times) in policies.iter().zip(times) {
                 rows.push(
                     Row::new()

@@ -18,7 +18,7 @@ use crate::progress;
 use crate::replicas::emulating;
 use crate::results::Tier;
 use crate::row::{Row, find};
-use crate::turns::turns;
+use crate::turns::samples;
 use crate::view::{Unit, View};
 
 /// The key of a policy.
@@ -129,22 +129,18 @@ impl Experiment for PcrRead {
                 for operator in Operator::ALL {
                     let query = format!("{}, {}", distribution.name(), threads_name(threads));
                     bar.set_message(format!("{} {query}", operator.name()));
-                    let mut samples = vec![Vec::with_capacity(rounds); policies.len()];
-                    emulating(Some(optane(threads)), || {
-                        for turn in turns(policies.len(), rounds) {
+                    let rates = emulating(Some(optane(threads)), || {
+                        samples(policies.len(), rounds, |turn| {
                             let rate = stored[turn.contender].rate(operator, threads, lasts)?;
-                            if !turn.is_warm_up() {
-                                samples[turn.contender].push(rate as u64);
-                            }
-                        }
-                        Ok(())
+                            Ok(rate as u64)
+                        })
                     })?;
-                    for (policy, samples) in policies.iter().zip(samples) {
+                    for (policy, rates) in policies.iter().zip(rates) {
                         let row = Row::new()
                             .text(operator.name(), &query)
                             .text(POLICY, policy.to_string())
                             .count("threads", threads as u64);
-                        rows.push(row.samples("values", "per_s", samples));
+                        rows.push(row.samples("values", "per_s", rates));
                     }
                     bar.inc(1);
                 }

@@ -30,7 +30,7 @@ use crate::replicas::emulating;
 use crate::results::Tier;
 use crate::row::{Row, distinct, find};
 use crate::sessions::at_once;
-use crate::turns::turns;
+use crate::turns::samples;
 use crate::view::{Unit, View};
 
 /// Rows generated at a time.
@@ -164,9 +164,8 @@ impl Experiment for PcrSsb {
         }
         bar.finish_and_clear();
         for threads in lab::thread_counts() {
-            let mut times = vec![Vec::with_capacity(rounds); policies.len()];
-            emulating(Some(optane(threads)), || {
-                for turn in turns(policies.len(), rounds) {
+            let times = emulating(Some(optane(threads)), || {
+                samples(policies.len(), rounds, |turn| {
                     let store = &mut stores[turn.contender];
                     let sessions = &mut store.sessions[..threads];
                     let time = at_once(sessions, |thread, session| {
@@ -176,11 +175,8 @@ impl Experiment for PcrSsb {
                         }
                         Ok(())
                     })?;
-                    if !turn.is_warm_up() {
-                        times[turn.contender].push(time.as_nanos() as u64);
-                    }
-                }
-                Ok(())
+                    Ok(time.as_nanos() as u64)
+                })
             })?;
             for (policy, times) in policies.iter().zip(times) {
                 rows.push(
