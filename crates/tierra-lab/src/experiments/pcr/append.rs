@@ -11,7 +11,7 @@ use tierra_column::Encoding;
 use tierra_engine::Table;
 use tierra_memory::emulation::FarMemory;
 
-use super::data::{Distribution, Store, array, batches};
+use super::data::{Distribution, Store, array, batches, load};
 use super::operators::{check, sum};
 use super::policy::{PlacedCopy, Policy, b, far, near};
 use super::{Experiment, Measured};
@@ -122,19 +122,17 @@ impl Experiment for PcrAppend {
                     let policy = &policies[turn.contender];
                     let table = store.table("t", policy)?;
                     let batches = batches(&table, &values, APPENDED)?;
-                    let before = written_bytes(&store);
+                    let before = store.written_bytes();
                     // One thread: the other cores leave the memory to it.
                     let time_ns = emulating(Some(FarMemory::OPTANE.whole()), || {
                         append(&table, batches, way)
                     })?;
-                    written[turn.contender] = written_bytes(&store) - before;
+                    written[turn.contender] = store.written_bytes() - before;
                     check(
                         "the sum of what was appended",
                         sum(&table.snapshot())? == expected,
                     )?;
-                    drop(table);
-                    store.settle()?;
-                    store.drop_table("t")?;
+                    store.drop_table(table)?;
                     Ok(time_ns)
                 })?;
                 let bytes = (count * size_of::<i64>()) as u64;
@@ -199,25 +197,9 @@ fn append(table: &Arc<Table>, batches: Vec<RecordBatch>, way: Way) -> Result<u64
                 table.append(&[batch]).by(Tierra::ENGINE, "appending")?;
             }
         }
-        Way::Load => {
-            let mut loader = table.loader();
-            for batch in batches {
-                loader.push(batch).by(Tierra::ENGINE, "loading")?;
-            }
-            loader.finish().by(Tierra::ENGINE, "loading")?;
-        }
+        Way::Load => load(table, batches)?,
     }
     Ok(start.elapsed().as_nanos() as u64)
-}
-
-/// Bytes written to all far tiers since the database was made.
-fn written_bytes(store: &Store) -> u64 {
-    let tiers = store.database().tiers_without_page_sizes();
-    tiers
-        .iter()
-        .filter_map(|tier| tier.written())
-        .map(|it| it.bytes)
-        .sum()
 }
 
 #[cfg(test)]

@@ -109,9 +109,7 @@ pub(super) fn measure(
             })
         })?;
         column.add(&table.snapshot())?;
-        drop(table);
-        store.settle()?;
-        store.drop_table("t")?;
+        store.drop_table(table)?;
         Ok(((added as f64 * 1e9 / time_ns as f64) as u64, count))
     })?;
     let row = |(beside, taken): (&Beside, Vec<(u64, u64)>)| {

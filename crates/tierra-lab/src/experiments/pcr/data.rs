@@ -1,7 +1,6 @@
-//! The thesis's columns, and a database with two far tiers that keeps them under policies.
+//! The thesis's columns, and a database with far tiers that keeps them under policies.
 
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -18,7 +17,7 @@ use crate::random::Random;
 
 /// Rows loaded at a time.
 const BATCH_ROWS: usize = 1 << 17;
-/// Far tiers beside the first.
+/// Far tiers beside the first, unless an experiment has others.
 const TIERS: [&str; 1] = ["b"];
 /// The column's name.
 pub(super) const COLUMN: &str = "v";
@@ -81,9 +80,27 @@ pub(super) struct Store {
 impl Store {
     /// Without tables. Loads encode with so many threads.
     pub(super) fn create(lab: &Lab, threads: usize) -> Result<Store, LabError> {
+        Store::with_tiers(lab, threads, &TIERS)
+    }
+
+    /// The same, with these far tiers beside the first.
+    pub(super) fn with_tiers(lab: &Lab, threads: usize, tiers: &[&str]) -> Result<Store, LabError> {
         let folder = lab.folder_in_memory()?;
+        let options = DatabaseOptions {
+            threads: NonZeroUsize::new(threads),
+            // The columns say where they lie.
+            near_memory_bytes: Some(u64::MAX / 2),
+            ..DatabaseOptions::default()
+        };
+        let database = Database::create(&folder.path().join("db"), &options);
+        let database = database.by(Tierra::ENGINE, "creating a database")?;
+        for tier in tiers {
+            let pool = folder.path().join(tier).with_extension("pool");
+            let added = database.add_tier(tier, &pool);
+            added.by(Tierra::ENGINE, "adding a tier")?;
+        }
         Ok(Store {
-            database: create(folder.path(), threads, &TIERS)?,
+            database,
             _folder: folder,
         })
     }
@@ -96,15 +113,26 @@ impl Store {
     pub(super) fn table(&self, name: &str, policy: &Policy) -> Result<Arc<Table>, LabError> {
         let spec = TableSpec {
             name: name.to_owned(),
-            columns: vec![ColumnSpec {
-                near: Some(policy.asked().near),
-                ..ColumnSpec::new(COLUMN, LogicalType::BigInt).not_null()
-            }],
+            columns: vec![ColumnSpec::new(COLUMN, LogicalType::BigInt).not_null()],
             primary_key: vec![],
         };
-        let table = self
-            .database
-            .create_table_in(spec, policy.replicas([COLUMN]));
+        self.create_table(spec, policy, LogicalType::BigInt)
+    }
+
+    /// An empty table whose columns lie where a policy says. Those of one type have its encodings, too.
+    pub(super) fn create_table(
+        &self,
+        mut spec: TableSpec,
+        policy: &Policy,
+        encoded: LogicalType,
+    ) -> Result<Arc<Table>, LabError> {
+        for column in &mut spec.columns {
+            column.near = Some(policy.asked().near);
+        }
+        let columns = spec.columns.iter();
+        let columns = columns.filter(|column| column.ty == encoded);
+        let replicas = policy.replicas(columns.map(|column| column.name.as_str()));
+        let table = self.database.create_table_in(spec, replicas);
         table.by(
             Tierra::ENGINE,
             format!("creating a table with copies {policy}"),
@@ -119,11 +147,7 @@ impl Store {
         values: &ArrayRef,
     ) -> Result<Arc<Table>, LabError> {
         let table = self.table(name, policy)?;
-        let mut loader = table.loader();
-        for batch in batches(&table, values, BATCH_ROWS)? {
-            loader.push(batch).by(Tierra::ENGINE, "loading")?;
-        }
-        loader.finish().by(Tierra::ENGINE, "loading")?;
+        load(&table, batches(&table, values, BATCH_ROWS)?)?;
         // A few rows would wait in the tail, which has no copies of columns.
         table.seal().by(Tierra::ENGINE, "sealing")?;
         Ok(table)
@@ -135,32 +159,31 @@ impl Store {
         settled.by(Tierra::ENGINE, "copying rows near")
     }
 
-    /// Gives a table up.
-    pub(super) fn drop_table(&self, name: &str) -> Result<(), LabError> {
-        let dropped = self.database.drop_table(name);
+    /// Waits for near copies, and drops a table.
+    pub(super) fn drop_table(&self, table: Arc<Table>) -> Result<(), LabError> {
+        let name = table.spec().name.clone();
+        drop(table);
+        self.settle()?;
+        let dropped = self.database.drop_table(&name);
         dropped.by(Tierra::ENGINE, "dropping a table")
+    }
+
+    /// Bytes written to all far tiers since the database was made.
+    pub(super) fn written_bytes(&self) -> u64 {
+        let tiers = self.database.tiers_without_page_sizes();
+        let written = tiers.iter().filter_map(|tier| tier.written());
+        written.map(|written| written.bytes).sum()
     }
 }
 
-/// A database in this folder, with these far tiers beside the first.
-pub(super) fn create(
-    folder: &Path,
-    threads: usize,
-    tiers: &[&str],
-) -> Result<Arc<Database>, LabError> {
-    let options = DatabaseOptions {
-        threads: NonZeroUsize::new(threads),
-        // The columns say where they lie.
-        near_memory_bytes: Some(u64::MAX / 2),
-        ..DatabaseOptions::default()
-    };
-    let database = Database::create(&folder.join("db"), &options);
-    let database = database.by(Tierra::ENGINE, "creating a database")?;
-    for tier in tiers {
-        let added = database.add_tier(tier, &folder.join(tier).with_extension("pool"));
-        added.by(Tierra::ENGINE, "adding a tier")?;
+/// Loads rows: all are durable at once.
+pub(super) fn load(table: &Arc<Table>, batches: Vec<RecordBatch>) -> Result<(), LabError> {
+    let mut loader = table.loader();
+    for batch in batches {
+        loader.push(batch).by(Tierra::ENGINE, "loading")?;
     }
-    Ok(database)
+    loader.finish().by(Tierra::ENGINE, "loading")?;
+    Ok(())
 }
 
 /// Values as a column.

@@ -152,9 +152,7 @@ impl Experiment for PcrMixed {
                 let time_ns = emulating(Some(optane(lab::threads())), || {
                     all(&column, &table, &piece, &sums)
                 })?;
-                drop(table);
-                store.settle()?;
-                store.drop_table("t")?;
+                store.drop_table(table)?;
                 Ok(time_ns)
             })?;
             for (policy, times) in policies.iter().zip(times) {

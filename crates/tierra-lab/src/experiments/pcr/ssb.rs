@@ -6,14 +6,13 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use tempfile::TempDir;
 use tierra_column::{Encoding, LogicalType};
 use tierra_data::{Part, Scale, Source, ssb};
 use tierra_engine::{Database, TableSpec};
 use tierra_sql::load::{LoadOptions, load_file};
 use tierra_sql::{Session, SessionOptions};
 
-use super::data::{create, optane};
+use super::data::{Store, optane};
 use super::policy::{B, FAR, Place, PlacedCopy, Policy, b, far, near};
 use super::read::threads_name;
 use super::{Experiment, Measured};
@@ -149,25 +148,24 @@ impl Experiment for PcrSsb {
         let specs = specs(lab, &files)?;
         let policies = policies();
         let bar = progress::bar("policies", policies.len());
-        let (mut stores, mut rows) = (Vec::new(), Vec::new());
+        let (mut all, mut rows) = (Vec::new(), Vec::new());
         for policy in &policies {
             bar.set_message(policy.to_string());
-            let store = Store::create(lab, policy, &specs, &files)?;
+            let loaded = Loaded::create(lab, policy, &specs, &files)?;
             rows.push(
                 Row::new()
                     .text(POLICY, policy.to_string())
                     .text("written to", "far memory")
-                    .count("written_bytes", store.written_bytes),
+                    .count("written_bytes", loaded.written_bytes),
             );
-            stores.push(store);
+            all.push(loaded);
             bar.inc(1);
         }
         bar.finish_and_clear();
         for threads in lab::thread_counts() {
             let times = emulating(Some(optane(threads)), || {
                 samples(policies.len(), rounds, |turn| {
-                    let store = &mut stores[turn.contender];
-                    let sessions = &mut store.sessions[..threads];
+                    let sessions = &mut all[turn.contender].sessions[..threads];
                     let time = at_once(sessions, |thread, session| {
                         let seed = SEED ^ (turn.round * lab::threads() + thread) as u64;
                         for query in order(seed) {
@@ -262,56 +260,42 @@ impl Experiment for PcrSsb {
 }
 
 /// A database whose columns have a policy, and a session a thread.
-struct Store {
+struct Loaded {
     sessions: Vec<Session>,
     written_bytes: u64,
     // Removed last.
-    _folder: TempDir,
+    _store: Store,
 }
 
-impl Store {
+impl Loaded {
     fn create(
         lab: &Lab,
         policy: &Policy,
         specs: &[TableSpec],
         files: &[TableFile],
-    ) -> Result<Store, LabError> {
-        let folder = lab.folder_in_memory()?;
-        let database = create(folder.path(), lab::threads(), &TIERS)?;
+    ) -> Result<Loaded, LabError> {
+        let store = Store::with_tiers(lab, lab::threads(), &TIERS)?;
         for spec in specs {
-            let mut spec = spec.clone();
-            for column in &mut spec.columns {
-                column.near = Some(policy.asked().near);
-            }
-            let numbers = spec.columns.iter();
-            let numbers = numbers.filter(|column| column.ty == LogicalType::Integer);
-            let replicas = policy.replicas(numbers.map(|column| column.name.as_str()));
-            let created = database.create_table_in(spec, replicas);
-            created.by(
-                Tierra::ENGINE,
-                format!("creating a table with copies {policy}"),
-            )?;
+            store.create_table(spec.clone(), policy, LogicalType::Integer)?;
         }
-        load(&database, files)?;
-        let settled = database.wait_for_near_copies();
-        settled.by(Tierra::ENGINE, "copying rows near")?;
-        let tiers = database.tiers_without_page_sizes();
-        let written = tiers.iter().filter_map(|tier| tier.written());
+        load(store.database(), files)?;
+        store.settle()?;
+        let written_bytes = store.written_bytes();
         let options = SessionOptions {
             // A query has a thread of its own.
             threads: Some(1),
             ..SessionOptions::default()
         };
         let session = || {
-            let session = Session::new(Arc::clone(&database), &options);
+            let session = Session::new(Arc::clone(store.database()), &options);
             session.by(Tierra::ENGINE, "opening a session")
         };
-        Ok(Store {
+        Ok(Loaded {
             sessions: (0..lab::threads())
                 .map(|_| session())
                 .collect::<Result<_, _>>()?,
-            written_bytes: written.map(|written| written.bytes).sum(),
-            _folder: folder,
+            written_bytes,
+            _store: store,
         })
     }
 }
@@ -326,11 +310,10 @@ fn load(database: &Arc<Database>, files: &[TableFile]) -> Result<(), LabError> {
 
 /// The tables that a load of the files makes.
 fn specs(lab: &Lab, files: &[TableFile]) -> Result<Vec<TableSpec>, LabError> {
-    let folder = lab.folder_in_memory()?;
-    let database = create(folder.path(), lab::threads(), &[])?;
-    load(&database, files)?;
+    let store = Store::with_tiers(lab, lab::threads(), &[])?;
+    load(store.database(), files)?;
     let spec = |file: &TableFile| {
-        let table = database.table(&file.table);
+        let table = store.database().table(&file.table);
         table.expect("it was loaded").spec().clone()
     };
     Ok(files.iter().map(spec).collect())
