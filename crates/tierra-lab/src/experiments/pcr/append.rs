@@ -13,7 +13,7 @@ use tierra_memory::emulation::FarMemory;
 
 use super::data::{Distribution, Store, array, batches, load};
 use super::operators::{check, sum};
-use super::policy::{PlacedCopy, Policy, b, far, near};
+use super::policy::{POLICY, PlacedCopy, Policy, b, far, near};
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::contender::Tierra;
@@ -30,7 +30,6 @@ use crate::view::{Unit, View};
 pub(super) const APPENDED: usize = (1 << 20) / size_of::<i64>();
 
 const APPENDS: &str = "appends";
-const POLICY: &str = "policy";
 const RATE: &str = "bytes_per_s";
 
 /// How rows come.

@@ -8,6 +8,7 @@ use tierra_column::Encoding;
 use super::data::{COLUMN, Store, optane};
 use super::mixed::{Column, append, timed};
 use super::policy::{Policy, b, far};
+use super::rates::RATE;
 use crate::bar::Bar;
 use crate::contender::Tierra;
 use crate::error::{Context, LabError};
@@ -19,7 +20,6 @@ use crate::view::{Unit, View};
 
 const BESIDE: &str = "beside";
 const KIND: &str = "sums";
-const RATE: &str = "values_per_s";
 
 /// How fast sums are.
 pub(super) const VIEW: View = View {

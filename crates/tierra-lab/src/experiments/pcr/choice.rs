@@ -7,27 +7,24 @@ use std::time::Duration;
 use tierra_column::Encoding;
 use tierra_memory::emulation::FarMemory;
 
-use super::data::{Distribution, Store, array, optane};
-use super::operators::{Expected, Operator, Stored};
-use super::policy::{Policy, b, far, near};
+use super::data::{Distribution, Store, optane};
+use super::operators::Operator;
+use super::policy::{POLICY, Policy, b, far, near};
+use super::rates::{RATE, Rates};
 use super::read::threads_name;
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::LabError;
 use crate::lab::{self, Lab, ScaleOption};
 use crate::progress;
-use crate::replicas::emulating;
 use crate::results::Tier;
 use crate::row::{Row, distinct, find};
 use crate::stats::quantile_of;
-use crate::turns::samples;
 use crate::view::{Unit, View};
 
 const CELL: &str = "cell";
 const COPIES: &str = "copies";
-const RATE: &str = "values_per_s";
-/// The keys of a policy, of what its cells are compared with, and of the time of the chosen copy over that.
-const POLICY: &str = "policy";
+/// The keys of what a policy's cells are compared with, and of the time of the chosen copy over that.
 const OF: &str = "chosen over";
 const OVER: &str = "time_over";
 
@@ -104,46 +101,34 @@ impl Experiment for ReplicaChoice {
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let count = lab.records(1 << 17, 1 << 24) as usize;
-        let rounds = lab.runs(1, 9);
-        let lasts = Duration::from_millis(lab.size(1, 30));
-        let positions = count.div_ceil(16);
-        let contenders = contenders();
+        let rates = Rates {
+            policies: contenders(),
+            values: count,
+            positions: count.div_ceil(16),
+            rounds: lab.runs(1, 9),
+            lasts: Duration::from_millis(lab.size(1, 30)),
+        };
         let mut rows = Vec::new();
         let steps =
             Distribution::ALL.len() * 2 * Operator::ALL.len() * lab::thread_counts().count();
         let bar = progress::bar("cells", steps);
         for distribution in Distribution::ALL {
-            let values = distribution.values(count);
             let store = Store::create(lab, lab::threads())?;
-            let loaded = array(&values);
-            let expected = Expected::new(distribution, values, lab::threads(), positions);
-            let tables = contenders
-                .iter()
-                .map(|policy| store.filled(&policy.to_string(), policy, &loaded));
-            let tables = tables.collect::<Result<Vec<_>, _>>()?;
-            store.settle()?;
-            let stored = tables
-                .iter()
-                .map(|table| Stored::new(table.snapshot(), &expected));
-            let stored = stored.collect::<Result<Vec<_>, _>>()?;
+            let expected = rates.expected(distribution);
+            let stored = rates.store(&store, &expected)?;
             for threads in lab::thread_counts() {
                 for (memory, emulated) in memories(threads) {
                     for operator in Operator::ALL {
                         let (name, at) = (operator.name(), threads_name(threads));
                         let cell = format!("{name}, {}, {memory}, {at}", distribution.name());
                         bar.set_message(cell.clone());
-                        let rates = emulating(emulated, || {
-                            samples(contenders.len(), rounds, |turn| {
-                                let rate = stored[turn.contender].rate(operator, threads, lasts)?;
-                                Ok(rate as u64)
-                            })
-                        })?;
-                        for (policy, rates) in contenders.iter().zip(rates) {
+                        let samples = rates.measure(&stored, operator, threads, emulated)?;
+                        for (policy, samples) in rates.policies.iter().zip(samples) {
                             rows.push(
                                 Row::new()
                                     .text(CELL, &cell)
                                     .text(COPIES, policy.to_string())
-                                    .samples("values", "per_s", rates),
+                                    .samples("values", "per_s", samples),
                             );
                         }
                         bar.inc(1);
@@ -154,14 +139,9 @@ impl Experiment for ReplicaChoice {
         bar.finish_and_clear();
         let summary = summary(&rows);
         rows.extend(summary);
-        let parameters = Row::new()
-            .count("values", count as u64)
-            .count("positions_of_a_thread", positions as u64)
-            .count("rounds", rounds as u64)
-            .count("lasts_ms", lasts.as_millis() as u64);
         Ok(Measured {
             tier: Tier::Emulated,
-            parameters,
+            parameters: rates.parameters(),
             rows,
         })
     }

@@ -15,7 +15,7 @@ use super::append::APPENDED;
 use super::beside;
 use super::data::{Distribution, Store, array, batches, optane};
 use super::operators::{check, sum};
-use super::policy::{Policy, b, far, near};
+use super::policy::{POLICY, Policy, b, far, near};
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::contender::Tierra;
@@ -31,7 +31,6 @@ use crate::turns::samples;
 use crate::view::{Unit, View};
 
 const SHARE: &str = "share of sums";
-pub(super) const POLICY: &str = "policy";
 const OVER: &str = "over_plain";
 
 const VIEWS: [View; 3] = [

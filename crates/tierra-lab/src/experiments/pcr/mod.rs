@@ -20,6 +20,7 @@ mod data;
 mod mixed;
 mod operators;
 mod policy;
+mod rates;
 mod read;
 mod ssb;
 

@@ -48,7 +48,7 @@ impl Operator {
 /// A column's values, and the answers.
 pub(super) struct Expected {
     distribution: Distribution,
-    values: Vec<i64>,
+    pub(super) values: Vec<i64>,
     sum: i64,
     selected: usize,
     /// Unsorted positions, a list for each thread.

@@ -9,6 +9,9 @@ use std::fmt;
 use tierra_column::Encoding;
 use tierra_engine::Replicas;
 
+/// The key of a policy in rows.
+pub(super) const POLICY: &str = "policy";
+
 /// Where a copy lies. All of it belongs to the socket on which threads run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {

@@ -7,24 +7,19 @@ use std::time::Duration;
 
 use tierra_column::Encoding;
 
-use super::data::{Distribution, Store, array, optane};
-use super::operators::{Expected, Operator, Stored};
-use super::policy::{PlacedCopy, Policy, b, far, near};
+use super::data::{Distribution, Store, optane};
+use super::operators::Operator;
+use super::policy::{POLICY, PlacedCopy, Policy, b, far, near};
+use super::rates::{RATE, Rates};
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::LabError;
 use crate::lab::{self, Lab, ScaleOption};
 use crate::progress;
-use crate::replicas::emulating;
 use crate::results::Tier;
 use crate::row::{Row, find};
-use crate::turns::samples;
 use crate::view::{Unit, View};
 
-/// The key of a policy.
-const POLICY: &str = "policy";
-/// The key of the rate.
-const RATE: &str = "values_per_s";
 /// The key of the rate over that of one uncompressed far copy.
 const OVER: &str = "over_far_plain";
 
@@ -103,44 +98,32 @@ impl Experiment for PcrRead {
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         // Larger than the caches; the thesis has 100 million.
         let count = lab.records(1 << 17, 1 << 25) as usize;
-        let rounds = lab.runs(1, 5);
-        let lasts = Duration::from_millis(lab.size(1, 150));
-        let positions = count.div_ceil(lab.size(8, 16));
-        let policies = policies();
+        let rates = Rates {
+            policies: policies(),
+            values: count,
+            positions: count.div_ceil(lab.size(8, 16)),
+            rounds: lab.runs(1, 5),
+            lasts: Duration::from_millis(lab.size(1, 150)),
+        };
         let mut rows = Vec::new();
         let steps = Distribution::ALL.len() * Operator::ALL.len() * lab::thread_counts().count();
         let bar = progress::bar("queries", steps);
         for distribution in Distribution::ALL {
-            let values = distribution.values(count);
             let store = Store::create(lab, lab::threads())?;
-            let loaded = array(&values);
-            let expected = Expected::new(distribution, values, lab::threads(), positions);
-            for policy in &policies {
-                store.filled(&policy.to_string(), policy, &loaded)?;
-            }
-            drop(loaded);
-            store.settle()?;
-            let stored = policies.iter().map(|policy| {
-                let table = store.database().table(&policy.to_string());
-                Stored::new(table.expect("it was made").snapshot(), &expected)
-            });
-            let stored = stored.collect::<Result<Vec<_>, _>>()?;
+            let expected = rates.expected(distribution);
+            let stored = rates.store(&store, &expected)?;
             for threads in lab::thread_counts() {
                 for operator in Operator::ALL {
                     let query = format!("{}, {}", distribution.name(), threads_name(threads));
                     bar.set_message(format!("{} {query}", operator.name()));
-                    let rates = emulating(Some(optane(threads)), || {
-                        samples(policies.len(), rounds, |turn| {
-                            let rate = stored[turn.contender].rate(operator, threads, lasts)?;
-                            Ok(rate as u64)
-                        })
-                    })?;
-                    for (policy, rates) in policies.iter().zip(rates) {
+                    let far = Some(optane(threads));
+                    let samples = rates.measure(&stored, operator, threads, far)?;
+                    for (policy, samples) in rates.policies.iter().zip(samples) {
                         let row = Row::new()
                             .text(operator.name(), &query)
                             .text(POLICY, policy.to_string())
                             .count("threads", threads as u64);
-                        rows.push(row.samples("values", "per_s", rates));
+                        rows.push(row.samples("values", "per_s", samples));
                     }
                     bar.inc(1);
                 }
@@ -149,14 +132,9 @@ impl Experiment for PcrRead {
         bar.finish_and_clear();
         let over = over_far_plain(&rows);
         rows.extend(over);
-        let parameters = Row::new()
-            .count("values", count as u64)
-            .count("positions_of_a_thread", positions as u64)
-            .count("rounds", rounds as u64)
-            .count("lasts_ms", lasts.as_millis() as u64);
         Ok(Measured {
             tier: Tier::Emulated,
-            parameters,
+            parameters: rates.parameters(),
             rows,
         })
     }

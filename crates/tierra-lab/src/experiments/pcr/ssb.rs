@@ -13,7 +13,7 @@ use tierra_sql::load::{LoadOptions, load_file};
 use tierra_sql::{Session, SessionOptions};
 
 use super::data::{Store, optane};
-use super::policy::{B, FAR, Place, PlacedCopy, Policy, b, far, near};
+use super::policy::{B, FAR, POLICY, Place, PlacedCopy, Policy, b, far, near};
 use super::read::threads_name;
 use super::{Experiment, Measured};
 use crate::answer::{Answer, Reference, Tolerance};
@@ -37,7 +37,6 @@ const BATCH_ROWS: usize = 65_536;
 /// Far tiers beside the first.
 const TIERS: [&str; 3] = ["b", "c", "d"];
 
-const POLICY: &str = "policy";
 const THREADS: &str = "threads of queries";
 const OVER: &str = "over_plain";
 
