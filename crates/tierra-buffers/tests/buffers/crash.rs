@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use tierra_buffers::{Buffers, Near};
+use tierra_buffers::Near;
 
-use crate::{PATTERNS, check, open, options, values};
+use crate::fixture::{PATTERNS, allocate, check, check_patterns, open, values};
 
 /// What the child appends, over and over: single values, some, and as many as are encoded at once.
 const APPENDS: [u64; 6] = [1, 1, 500, 1, 70_000, 3];
@@ -53,9 +53,7 @@ fn acknowledged_values_survive_a_kill() {
             count == end || Some(count) == ends.next(),
             "{count} of {end}"
         );
-        for pattern in PATTERNS {
-            check(&buffer.reader(pattern).unwrap(), &values(0..count));
-        }
+        check_patterns(&buffer, &values(0..count));
         // It goes on.
         buffer.append(&values(count..count + 10)).unwrap();
         check(&buffer.reader(PATTERNS[0]).unwrap(), &values(0..count + 10));
@@ -66,11 +64,8 @@ fn acknowledged_values_survive_a_kill() {
 #[ignore = "the child of the other"]
 fn append() {
     let dir = env::var_os("TIERRA_TEST_DIR").unwrap();
-    let dir = std::path::Path::new(&dir);
-    let buffers = Buffers::open(&dir.join("db"), &options(dir)).unwrap();
-    let buffer = buffers
-        .allocate("n", &["far/static", "b/dynamic"], Near::IfRoom)
-        .unwrap();
+    let buffers = open(std::path::Path::new(&dir));
+    let buffer = allocate(&buffers, Near::IfRoom);
     let mut count = 0;
     for many in APPENDS.iter().cycle() {
         buffer.append(&values(count..count + many)).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tierra_buffers::{Error, Near, ReadPattern};
 use tierra_engine::ScrubOptions;
 
-use crate::{PATTERNS, check, open, values};
+use crate::fixture::{allocate, check_patterns, open, values};
 
 const COUNT: u64 = 80_000;
 
@@ -62,9 +62,7 @@ fn what_one_replica_has_lost_is_answered_from_the_other() {
         assert!(damaged >= 2 * (COUNT as usize / 1024), "{damaged}");
         let buffers = open(dir.path());
         let buffer = buffers.buffer("n").unwrap();
-        for pattern in PATTERNS {
-            check(&buffer.reader(pattern).unwrap(), &values(0..COUNT));
-        }
+        check_patterns(&buffer, &values(0..COUNT));
         // What no reader has met is found, too.
         let scrubbed = ScrubOptions::default();
         buffers.engine().scrub(&scrubbed, |_| {}).unwrap();
@@ -78,9 +76,7 @@ fn what_one_replica_has_lost_is_answered_from_the_other() {
 fn what_both_have_lost_is_an_error_that_names_it() {
     let dir = tempfile::tempdir().unwrap();
     let buffers = open(dir.path());
-    let buffer = buffers
-        .allocate("n", &["far/static", "b/dynamic"], Near::Never)
-        .unwrap();
+    let buffer = allocate(&buffers, Near::Never);
     buffer.append(&values(0..COUNT)).unwrap();
     drop((buffer, buffers));
     for tier in ["far", "b"] {

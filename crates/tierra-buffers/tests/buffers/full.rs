@@ -2,7 +2,7 @@
 
 use tierra_buffers::{Buffers, Near};
 
-use crate::{PATTERNS, check, options, values};
+use crate::fixture::{PATTERNS, check, check_patterns, options, values};
 
 #[test]
 fn nothing_is_lost_when_a_tier_fills_up() {
@@ -27,9 +27,7 @@ fn nothing_is_lost_when_a_tier_fills_up() {
         let text = error.to_string();
         assert!(text.contains("far.pool") && text.contains("full"), "{text}");
         assert!(count > 100_000, "{count}");
-        for pattern in PATTERNS {
-            check(&buffer.reader(pattern).unwrap(), &values(0..count));
-        }
+        check_patterns(&buffer, &values(0..count));
         drop((buffer, buffers));
         let buffers = open();
         let buffer = buffers.buffer("n").unwrap();

@@ -2,7 +2,7 @@
 
 use tierra_buffers::{Error, Near, ReadPattern};
 
-use crate::{check, open, values};
+use crate::fixture::{allocate, check, open, values};
 
 #[test]
 fn what_cannot_be_allocated_is_named_and_leaves_nothing() {
@@ -103,9 +103,7 @@ fn positions_that_are_not_there_are_named() {
 fn a_deleted_buffer_is_gone_but_for_its_readers() {
     let dir = tempfile::tempdir().unwrap();
     let buffers = open(dir.path());
-    let buffer = buffers
-        .allocate("n", &["far/static", "b/dynamic"], Near::IfRoom)
-        .unwrap();
+    let buffer = allocate(&buffers, Near::IfRoom);
     let other = buffers.buffer("n").unwrap();
     buffer.append(&values(0..80_000)).unwrap();
     buffer.append(&values(80_000..80_010)).unwrap();

@@ -2,16 +2,14 @@
 
 use tierra_buffers::{Error, Near, ReadPattern};
 
-use crate::{PATTERNS, check, open, values};
+use crate::fixture::{allocate, check, check_patterns, open, values};
 
 /// Staged values become a segment after the values of a large append that came later.
 #[test]
 fn values_are_in_order_if_few_and_many_are_appended_in_turn() {
     let dir = tempfile::tempdir().unwrap();
     let buffers = open(dir.path());
-    let buffer = buffers
-        .allocate("n", &["far/static", "b/dynamic"], Near::IfRoom)
-        .unwrap();
+    let buffer = allocate(&buffers, Near::IfRoom);
     let mut count = 0;
     for (at, many) in [5, 70_000, 1, 3000, 66_000, 2].into_iter().enumerate() {
         assert_eq!(buffer.append(&values(count..count + many)).unwrap(), count);
@@ -19,9 +17,7 @@ fn values_are_in_order_if_few_and_many_are_appended_in_turn() {
         if at == 3 {
             buffer.pack().unwrap();
         }
-        for pattern in PATTERNS {
-            check(&buffer.reader(pattern).unwrap(), &values(0..count));
-        }
+        check_patterns(&buffer, &values(0..count));
     }
     let before = buffer.reader(ReadPattern::Random).unwrap();
     buffer.pack().unwrap();
@@ -44,9 +40,7 @@ fn values_are_in_order_if_few_and_many_are_appended_in_turn() {
 fn values_are_in_order_over_many_segments() {
     let dir = tempfile::tempdir().unwrap();
     let buffers = open(dir.path());
-    let buffer = buffers
-        .allocate("n", &["far/static", "b/dynamic"], Near::IfRoom)
-        .unwrap();
+    let buffer = allocate(&buffers, Near::IfRoom);
     let mut count = 0;
     for round in 0..140 {
         let many = if round % 50 == 20 {
@@ -62,9 +56,7 @@ fn values_are_in_order_over_many_segments() {
     let table = buffers.engine().table("n").unwrap();
     let segments = table.snapshot().segments().len();
     assert!(segments > 100, "{segments} segments");
-    for pattern in PATTERNS {
-        check(&buffer.reader(pattern).unwrap(), &values(0..count));
-    }
+    check_patterns(&buffer, &values(0..count));
 }
 
 #[test]

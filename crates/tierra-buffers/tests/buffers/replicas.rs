@@ -2,7 +2,7 @@
 
 use tierra_buffers::{Encoding, Near, ReadPattern};
 
-use crate::{PATTERNS, check, open, value, values};
+use crate::fixture::{allocate, check, check_patterns, open, value, values};
 
 const COUNT: u64 = 70_000;
 
@@ -24,9 +24,7 @@ fn every_encoding_gives_the_same_values() {
         buffer.append(&expected[..66_000]).unwrap();
         buffer.append(&expected[66_000..]).unwrap();
         for _ in 0..2 {
-            for pattern in PATTERNS {
-                check(&buffer.reader(pattern).unwrap(), &expected);
-            }
+            check_patterns(&buffer, &expected);
             buffer.pack().unwrap();
         }
         tried += 1;
@@ -95,9 +93,7 @@ fn a_near_copy_is_read_by_both_unless_it_has_to_be_decoded() {
 fn numbers_of_each_replica_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let buffers = open(dir.path());
-    let buffer = buffers
-        .allocate("n", &["far/static", "b/dynamic"], Near::Never)
-        .unwrap();
+    let buffer = allocate(&buffers, Near::Never);
     buffer.append(&values(0..COUNT)).unwrap();
     buffer.append(&[1, 2, 3]).unwrap();
     let info = buffer.info().unwrap();
@@ -149,9 +145,7 @@ fn values_that_fit_no_width_are_kept_as_they_are() {
             .allocate(replicas[0], &replicas, Near::IfRoom)
             .unwrap();
         buffer.append(&wide).unwrap();
-        for pattern in PATTERNS {
-            check(&buffer.reader(pattern).unwrap(), &wide);
-        }
+        check_patterns(&buffer, &wide);
         for replica in buffer.info().unwrap().replicas {
             assert_eq!(
                 (replica.rows, replica.encodings.len()),

@@ -5,7 +5,7 @@ use std::thread;
 
 use tierra_buffers::{Near, ReadPattern};
 
-use crate::{PATTERNS, open, values};
+use crate::fixture::{PATTERNS, allocate, open, values};
 
 const COMMITS: u64 = 300;
 /// Values of each commit.
@@ -15,9 +15,7 @@ const EACH: u64 = 37;
 fn readers_see_whole_commits_while_one_appends() {
     let dir = tempfile::tempdir().unwrap();
     let buffers = open(dir.path());
-    let buffer = buffers
-        .allocate("n", &["far/static", "b/dynamic"], Near::IfRoom)
-        .unwrap();
+    let buffer = allocate(&buffers, Near::IfRoom);
     let (done, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
     let expected = values(0..COMMITS * EACH);
     let checked = thread::scope(|scope| {

@@ -8,7 +8,7 @@ use std::thread;
 use ::tierra_buffers::c::*;
 
 use super::calls::{NONE, allocate, append, fails, message, open, read, text, works};
-use crate::values;
+use crate::fixture::values;
 
 #[test]
 fn handles_that_are_none_are_errors() {
