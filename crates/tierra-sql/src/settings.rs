@@ -427,6 +427,13 @@ pub(crate) fn of(options: &ConfigOptions) -> TierraSettings {
         .unwrap_or_default()
 }
 
+/// How lookups wait for memory. Prepared point queries ask for it each time, and a copy of all settings counts its references to
+/// what all sessions share.
+pub(crate) fn execution(options: &ConfigOptions) -> Scheduling {
+    let settings = options.extensions.get::<TierraSettings>();
+    settings.map_or(Scheduling::Auto, |settings| settings.execution)
+}
+
 /// Copies Tierra's settings to DataFusion's own.
 pub(crate) fn apply(options: &mut ConfigOptions) -> Result<()> {
     let settings = of(options);

@@ -345,6 +345,6 @@ impl Session {
     }
 
     fn execution(&self) -> Scheduling {
-        settings::of(self.context.state_ref().read().config_options()).execution
+        settings::execution(self.context.state_ref().read().config_options())
     }
 }
