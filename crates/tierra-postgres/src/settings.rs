@@ -269,9 +269,10 @@ impl Settings {
             .collect()
     }
 
+    /// A limit, which there is none of until it is set. It is asked for with each message: the list of all settings is not searched.
     fn time(&self, name: &'static str) -> Option<Duration> {
-        let known = KNOWN.iter().find(|known| known.0 == name)?;
-        milliseconds(self.value(known))
+        let set = self.values.get(name).or_else(|| self.start.get(name))?;
+        milliseconds(set)
             .filter(|ms| *ms > 0)
             .map(Duration::from_millis)
     }
