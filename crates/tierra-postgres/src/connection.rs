@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tierra_sql::{Session, SessionOptions, SqlError, TransactionState};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::cancel::CancelKey;
 use crate::error::{Fault, Severity};
@@ -12,6 +12,7 @@ use crate::login::Client;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::statement::{Planned, Portal};
+use crate::watch::until;
 use crate::wire::frame::Message;
 use crate::wire::messages::Put;
 use crate::wire::{MESSAGE_MOST_BYTES, Wire, WireError};
@@ -287,8 +288,9 @@ impl Connection {
 
     /// The next message. A client is told when the server stops, before its next statement or in place of what it has not sent.
     async fn next_message(&mut self, is_idle: bool) -> Result<Message, WireError> {
-        let idle = self.settings.idle_timeout();
-        let idle = idle.filter(|_| is_idle && self.session.transaction() != TransactionState::None);
+        let waits = is_idle && self.session.transaction() != TransactionState::None;
+        let idle = waits.then(|| self.settings.idle_timeout()).flatten();
+        let idle_end = idle.map(|idle| Instant::now() + idle);
         let end = |code, message: &str| WireError::Wrong {
             fault: Fault::fatal(code, message),
             kind: None,
@@ -306,7 +308,7 @@ impl Connection {
             _ = stopping.wait_for(|stop| *stop), if is_idle => Err(stopped()),
             message = self.wire.next(MESSAGE_MOST_BYTES) => message,
             _ = stopping_later.wait_for(|stop| *stop) => Err(stopped()),
-            () = sleep(idle.unwrap_or_default()), if idle.is_some() => {
+            () = until(idle_end) => {
                 Err(end("25P03", "terminating connection due to idle-in-transaction timeout"))
             }
         }

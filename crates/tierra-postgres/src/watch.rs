@@ -2,14 +2,14 @@
 //!
 //! So a client that was killed stops its query. What is told to end is still waited for: it may have changed rows before it heard.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tierra_sql::{Listed, SqlError};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::connection::{Connection, Stop};
 use crate::error::Fault;
@@ -38,6 +38,15 @@ impl From<End> for Stop {
     }
 }
 
+/// Waits for a time; without one, forever. Its timer is made when it is waited for, which is seldom: most statements are done at once,
+/// and `select!` makes the futures of all its branches, also of those that it does not wait for.
+pub(crate) async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
+    }
+}
+
 impl Connection {
     /// Starts the time of a statement.
     pub(crate) fn start_clock(&mut self) {
@@ -53,7 +62,7 @@ impl Connection {
             biased;
             () = self.wire.gone() => End::Gone,
             () = current.cancelled() => End::Cancelled,
-            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => End::Late,
+            () = until(deadline) => End::Late,
         }
     }
 
@@ -83,7 +92,7 @@ impl Connection {
                     end = Some(found);
                     session.interrupt();
                 }
-                () = sleep(AGAIN), if end.is_some() => session.interrupt(),
+                () = until(end.map(|_| Instant::now() + AGAIN)) => session.interrupt(),
             }
         }
     }
@@ -156,9 +165,7 @@ impl Connection {
             biased;
             () = listed.cancelled() => Err(End::Cancelled.into()),
             () = current.cancelled() => Err(End::Cancelled.into()),
-            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                Err(End::Late.into())
-            }
+            () = until(deadline) => Err(End::Late.into()),
             message = self.wire.next(MESSAGE_MOST_BYTES) => Ok(message?),
         }
     }
