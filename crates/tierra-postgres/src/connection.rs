@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tierra_sql::{Session, SessionOptions, SqlError, TransactionState};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::cancel::CancelKey;
@@ -76,6 +77,8 @@ pub(crate) struct Connection {
     /// When the running statement is to end.
     pub(crate) deadline: Option<Instant>,
     pub(crate) shared: Arc<Shared>,
+    /// Its own: a clone is counted where all connections count theirs.
+    stopping: watch::Receiver<bool>,
     /// While a text's last statement is not committed: its tag, which is told then.
     pub(crate) late_tag: Option<Option<String>>,
     /// Whether the open transaction is that of a text of several statements, which nobody has begun.
@@ -133,6 +136,7 @@ pub(crate) async fn serve(client: Client, shared: Arc<Shared>) {
         user,
         deadline: None,
         shared: Arc::clone(&shared),
+        stopping: shared.stopping.clone(),
         late_tag: None,
         of_text: false,
     };
@@ -301,13 +305,19 @@ impl Connection {
                 "terminating connection due to administrator command",
             )
         };
-        let (mut stopping, mut stopping_later) =
-            (self.shared.stopping.clone(), self.shared.stopping.clone());
+        let next = self.wire.next(MESSAGE_MOST_BYTES);
+        let stop = self.stopping.wait_for(|stop| *stop);
+        if !is_idle {
+            return tokio::select! {
+                biased;
+                message = next => message,
+                _ = stop => Err(stopped()),
+            };
+        }
         tokio::select! {
             biased;
-            _ = stopping.wait_for(|stop| *stop), if is_idle => Err(stopped()),
-            message = self.wire.next(MESSAGE_MOST_BYTES) => message,
-            _ = stopping_later.wait_for(|stop| *stop) => Err(stopped()),
+            _ = stop => Err(stopped()),
+            message = next => message,
             () = until(idle_end) => {
                 Err(end("25P03", "terminating connection due to idle-in-transaction timeout"))
             }
