@@ -11,10 +11,11 @@ use std::time::Duration;
 use tierra_sql::{Listed, SqlError};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::cancel::Current;
 use crate::connection::{Connection, Stop};
 use crate::error::Fault;
-use crate::wire::MESSAGE_MOST_BYTES;
 use crate::wire::frame::Message;
+use crate::wire::{MESSAGE_MOST_BYTES, Wire};
 
 /// The time between two attempts to stop a statement, which may be between two of its parts.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -47,6 +48,16 @@ pub(crate) async fn until(time: Option<Instant>) {
     }
 }
 
+/// Waits for what ends a statement. Nothing of what the client sends meanwhile is lost.
+async fn end(wire: &mut Wire, current: &Current, deadline: Option<Instant>) -> End {
+    tokio::select! {
+        biased;
+        () = wire.gone() => End::Gone,
+        () = current.cancelled() => End::Cancelled,
+        () = until(deadline) => End::Late,
+    }
+}
+
 impl Connection {
     /// Starts the time of a statement.
     pub(crate) fn start_clock(&mut self) {
@@ -54,16 +65,8 @@ impl Connection {
         self.deadline = most.map(|most| Instant::now() + most);
     }
 
-    /// Waits for what ends a statement. Nothing of what the client sends meanwhile is lost.
     async fn end(&mut self) -> End {
-        let current = Arc::clone(&self.key.current);
-        let deadline = self.deadline;
-        tokio::select! {
-            biased;
-            () = self.wire.gone() => End::Gone,
-            () = current.cancelled() => End::Cancelled,
-            () = until(deadline) => End::Late,
-        }
+        end(&mut self.wire, &self.key.current, self.deadline).await
     }
 
     /// The result of `work`, a part of a statement of the session.
@@ -71,28 +74,36 @@ impl Connection {
         &mut self,
         work: impl Future<Output = Result<T, SqlError>>,
     ) -> Result<T, Stop> {
-        let session = Arc::clone(&self.session);
-        let queries = self.shared.queries.clone();
+        let Self {
+            wire,
+            session,
+            key,
+            deadline,
+            shared,
+            ..
+        } = self;
         let mut work = pin!(work);
         // The tasks that it starts run where queries do.
         let mut work = poll_fn(move |context| {
-            let _within = queries.enter();
+            let _within = shared.queries.enter();
             work.as_mut().poll(context)
         });
-        let mut end = None;
+        let mut ended = None;
         loop {
             tokio::select! {
                 biased;
-                done = &mut work => return match (done, end) {
+                done = &mut work => return match (done, ended) {
                     (_, Some(End::Gone)) => Err(Stop::Gone),
-                    (Err(SqlError::Cancelled), end) => Err(end.unwrap_or(End::Cancelled).into()),
+                    (Err(SqlError::Cancelled), ended) => {
+                        Err(ended.unwrap_or(End::Cancelled).into())
+                    }
                     (done, _) => Ok(done?),
                 },
-                found = self.end(), if end.is_none() => {
-                    end = Some(found);
+                found = end(wire, &key.current, *deadline), if ended.is_none() => {
+                    ended = Some(found);
                     session.interrupt();
                 }
-                () = until(end.map(|_| Instant::now() + AGAIN)) => session.interrupt(),
+                () = until(ended.map(|_| Instant::now() + AGAIN)) => session.interrupt(),
             }
         }
     }
