@@ -3,7 +3,7 @@
 //! pgwire's decoder is not used: it panics on a message that is shorter than it says, reads over a message's end into the next,
 //! and replaces bytes that are no UTF-8, which would change values in silence.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::error::Fault;
 
@@ -120,26 +120,29 @@ impl Body {
         std::mem::take(&mut self.0)
     }
 
+    /// The next bytes, read in place: a part of the body counts its references.
+    fn chunk<const LEN: usize>(&mut self) -> Result<[u8; LEN], Fault> {
+        let bytes = *self.0.first_chunk::<LEN>().ok_or_else(Self::short)?;
+        self.0.advance(LEN);
+        Ok(bytes)
+    }
+
     pub(crate) fn u32(&mut self) -> Result<u32, Fault> {
-        let bytes = self.take(4)?;
-        Ok(u32::from_be_bytes(
-            bytes[..].try_into().map_err(|_| Self::short())?,
-        ))
+        self.chunk().map(u32::from_be_bytes)
     }
 
     pub(crate) fn i16(&mut self) -> Result<i16, Fault> {
-        let bytes = self.take(2)?;
-        Ok(i16::from_be_bytes(
-            bytes[..].try_into().map_err(|_| Self::short())?,
-        ))
+        self.chunk().map(i16::from_be_bytes)
     }
 
     /// A text that ends with a zero.
     pub(crate) fn text(&mut self) -> Result<String, Fault> {
         let end = self.0.iter().position(|byte| *byte == 0);
-        let text = self.take(end.ok_or_else(Self::short)?)?;
-        self.take(1)?;
-        String::from_utf8(text.into()).map_err(|_| Fault::not_utf8())
+        let end = end.ok_or_else(Self::short)?;
+        let text = std::str::from_utf8(&self.0[..end]).map_err(|_| Fault::not_utf8())?;
+        let text = text.to_owned();
+        self.0.advance(end + 1);
+        Ok(text)
     }
 
     /// A length and so many bytes; `None` for the length -1.
@@ -159,9 +162,9 @@ impl Body {
     }
 
     fn target(&mut self) -> Result<Target, Fault> {
-        match self.take(1)?[0] {
-            b'S' => Ok(Target::Statement),
-            b'P' => Ok(Target::Portal),
+        match self.chunk::<1>()? {
+            [b'S'] => Ok(Target::Statement),
+            [b'P'] => Ok(Target::Portal),
             _ => Err(Fault::protocol(
                 "Describe and Close are about 'S', a statement, or 'P', a portal",
             )),
