@@ -3,13 +3,12 @@
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::PgWireBackendMessage as Backend;
 use pgwire::messages::copy::{CopyInResponse, CopyOutResponse};
-use pgwire::messages::data::{FieldDescription, NoData, ParameterDescription, RowDescription};
+use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
     BindComplete, CloseComplete, ParseComplete, PortalSuspended,
 };
 use pgwire::messages::response::{
-    CommandComplete, EmptyQueryResponse, ErrorResponse, NoticeResponse, ReadyForQuery,
-    TransactionStatus,
+    EmptyQueryResponse, ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus,
 };
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
@@ -26,6 +25,12 @@ fn put(output: &mut BytesMut, message: Backend) {
         output.truncate(before);
         tracing::error!(%error, "a message cannot be sent");
     }
+}
+
+/// A text as messages have it: it ends with a zero.
+fn put_text(body: &mut BytesMut, text: &str) {
+    body.put_slice(text.as_bytes());
+    body.put_u8(0);
 }
 
 /// The format of a COPY, the number of its columns, and the format of each.
@@ -86,10 +91,7 @@ impl Put for BytesMut {
     }
 
     fn complete(&mut self, tag: &str) {
-        put(
-            self,
-            Backend::CommandComplete(CommandComplete::new(tag.to_owned())),
-        );
+        self.framed(b'C', |body| put_text(body, tag));
     }
 
     fn ready(&mut self, state: TransactionState) {
@@ -142,21 +144,20 @@ impl Put for BytesMut {
     }
 
     fn rows(&mut self, fields: &[Field], format: impl Fn(usize) -> Format) {
-        let fields = fields.iter().enumerate().map(|(place, field)| {
-            FieldDescription::new(
-                field.name.clone(),
-                0,
-                0,
-                field.oid,
-                field.size,
-                field.modifier,
-                format(place).code(),
-            )
+        self.framed(b'T', |body| {
+            // The caller has checked that there are not more.
+            body.put_i16(fields.len() as i16);
+            for (place, field) in fields.iter().enumerate() {
+                put_text(body, &field.name);
+                // The table and its column are not told.
+                body.put_i32(0);
+                body.put_i16(0);
+                body.put_u32(field.oid);
+                body.put_i16(field.size);
+                body.put_i32(field.modifier);
+                body.put_i16(format(place).code());
+            }
         });
-        put(
-            self,
-            Backend::RowDescription(RowDescription::new(fields.collect())),
-        );
     }
 
     fn copy_in(&mut self, is_binary: bool, columns: usize) {
