@@ -19,7 +19,7 @@ const UNSUPPORTED: &str = "0A000";
 
 impl Connection {
     /// The columns of a statement of this kind.
-    pub(crate) fn fields_of_own(&self, own: &Own) -> Result<Option<Vec<Field>>, Fault> {
+    pub(crate) fn fields_of_own(&self, own: &Own) -> Result<Option<Arc<[Field]>>, Fault> {
         match own {
             Own::Show(name) => Ok(Some(fields_of(&self.shown(name)?.schema()))),
             Own::Cancel { name, .. } => Ok(Some(fields_of(&cancelled(name, false)?.schema()))),

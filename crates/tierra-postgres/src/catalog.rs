@@ -27,7 +27,7 @@ impl Drop for Stopper {
 }
 
 /// The columns of a query.
-pub(crate) fn fields_of_query(query: &Query) -> Vec<Field> {
+pub(crate) fn fields_of_query(query: &Query) -> Arc<[Field]> {
     let columns = query.columns().map(|(name, ty)| Field {
         name: name.replace('\0', "\\0"),
         oid: ty.0,

@@ -63,7 +63,7 @@ impl Connection {
     }
 
     /// The columns of a cursor.
-    pub(crate) fn fields_of_cursor(&self, name: &str) -> Result<Option<Vec<Field>>, Fault> {
+    pub(crate) fn fields_of_cursor(&self, name: &str) -> Result<Option<Arc<[Field]>>, Fault> {
         match self.portals.get(name) {
             None => Err(Self::no_cursor(name)),
             Some(portal) => Ok(match &portal.state {
@@ -189,7 +189,12 @@ impl Connection {
                 };
                 match self.watched(run).await? {
                     Outcome::Done(done) => return Ok(Some(Tag::of_done(&done))),
-                    Outcome::Rows(rows) => Cursor::new(rows),
+                    Outcome::Rows(rows) => match (prepared.schema(), &planned.fields) {
+                        (Some(schema), Some(fields)) if Arc::ptr_eq(schema, rows.schema()) => {
+                            Cursor::of_rows(rows, Arc::clone(fields))
+                        }
+                        _ => Cursor::new(rows),
+                    },
                 }
             }
             Work::Catalog(query) => self.catalog_rows(query, &arguments).await?,

@@ -227,7 +227,7 @@ impl Connection {
             })
         });
         let arguments = arguments.collect::<Result<_, _>>()?;
-        let columns = planned.fields.as_ref().map_or(0, Vec::len);
+        let columns = planned.fields.as_ref().map_or(0, |fields| fields.len());
         // A statement without rows may be asked for them in any formats.
         let formats = match columns {
             0 => Formats::TEXT,

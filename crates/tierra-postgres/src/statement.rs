@@ -20,7 +20,7 @@ pub(crate) struct Planned {
     pub(crate) work: Work,
     pub(crate) parameters: Vec<Parameter>,
     /// The columns; `None` if it has no rows.
-    pub(crate) fields: Option<Vec<Field>>,
+    pub(crate) fields: Option<Arc<[Field]>>,
     /// The first word of the tag of its rows.
     pub(crate) tag: Tag,
     /// Whether it may run in a transaction that has failed.
@@ -135,7 +135,7 @@ pub(crate) struct Cursor {
     pub(crate) ready: VecDeque<RecordBatch>,
     /// The rows of a query that has not ended.
     pub(crate) rows: Option<Rows>,
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Arc<[Field]>,
     /// The batch that is being sent, and the next of its rows.
     pub(crate) columns: Vec<Column>,
     pub(crate) next: usize,
@@ -145,8 +145,14 @@ pub(crate) struct Cursor {
 impl Cursor {
     /// The rows of a query.
     pub(crate) fn new(rows: Rows) -> Self {
+        let fields = fields_of(rows.schema());
+        Self::of_rows(rows, fields)
+    }
+
+    /// The rows of a query whose columns are known.
+    pub(crate) fn of_rows(rows: Rows, fields: Arc<[Field]>) -> Self {
         Self {
-            fields: fields_of(rows.schema()),
+            fields,
             answer: None,
             ready: VecDeque::new(),
             rows: Some(rows),
@@ -170,7 +176,7 @@ impl Cursor {
     }
 
     /// Rows of the system catalog.
-    pub(crate) fn of_answer(fields: Vec<Field>, answer: Answer) -> Self {
+    pub(crate) fn of_answer(fields: Arc<[Field]>, answer: Answer) -> Self {
         Self {
             fields,
             answer: Some(answer),

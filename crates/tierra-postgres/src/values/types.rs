@@ -1,5 +1,7 @@
 //! Which of PostgreSQL's types an Arrow type is.
 
+use std::sync::Arc;
+
 use arrow::datatypes::{DataType, Field as ArrowField, Schema, TimeUnit};
 use pgwire::api::Type;
 
@@ -40,7 +42,7 @@ pub(crate) struct Field {
 }
 
 /// The columns of a result.
-pub(crate) fn fields_of(schema: &Schema) -> Vec<Field> {
+pub(crate) fn fields_of(schema: &Schema) -> Arc<[Field]> {
     schema
         .fields()
         .iter()
