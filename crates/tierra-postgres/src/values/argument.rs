@@ -80,13 +80,10 @@ impl Argument {
             )));
         }
         let natural = known.unwrap_or(DataType::Utf8);
-        let mut wanted = vec![natural.clone()];
-        if is_kin(&natural, inferred) {
-            wanted.insert(0, inferred.clone());
-        }
-        let mut last = Fault::unsupported("a parameter of this type");
-        for ty in wanted {
-            let Some(mut builder) = Builder::new(&ty) else {
+        let first = is_kin(&natural, inferred).then_some(inferred);
+        let mut last = None;
+        for ty in first.into_iter().chain([&natural]) {
+            let Some(mut builder) = Builder::with_room(ty, 1) else {
                 continue;
             };
             let pushed = match format {
@@ -95,10 +92,10 @@ impl Argument {
             };
             match pushed {
                 Ok(()) => return Ok(single(builder.finish())),
-                Err(fault) => last = fault,
+                Err(fault) => last = Some(fault),
             }
         }
-        Err(last)
+        Err(last.unwrap_or_else(|| Fault::unsupported("a parameter of this type")))
     }
 }
 

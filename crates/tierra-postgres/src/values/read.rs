@@ -47,26 +47,34 @@ pub(crate) enum Builder {
 impl Builder {
     /// For values of this type; `None` if there are none of it on the wire.
     pub(crate) fn new(ty: &DataType) -> Option<Self> {
+        Self::with_room(ty, 1024)
+    }
+
+    /// As [`Builder::new`], with room for so many values. An argument needs room for one.
+    pub(crate) fn with_room(ty: &DataType, values: usize) -> Option<Self> {
+        let text_bytes = values * 8;
         Some(match ty {
-            DataType::Boolean => Self::Boolean(BooleanBuilder::new()),
-            DataType::Int16 => Self::Int2(PrimitiveBuilder::new()),
-            DataType::Int32 => Self::Int4(PrimitiveBuilder::new()),
-            DataType::Int64 => Self::Int8(PrimitiveBuilder::new()),
-            DataType::Float32 => Self::Float4(PrimitiveBuilder::new()),
-            DataType::Float64 => Self::Float8(PrimitiveBuilder::new()),
+            DataType::Boolean => Self::Boolean(BooleanBuilder::with_capacity(values)),
+            DataType::Int16 => Self::Int2(PrimitiveBuilder::with_capacity(values)),
+            DataType::Int32 => Self::Int4(PrimitiveBuilder::with_capacity(values)),
+            DataType::Int64 => Self::Int8(PrimitiveBuilder::with_capacity(values)),
+            DataType::Float32 => Self::Float4(PrimitiveBuilder::with_capacity(values)),
+            DataType::Float64 => Self::Float8(PrimitiveBuilder::with_capacity(values)),
             DataType::Decimal128(precision, scale) => {
-                let builder = Decimal128Builder::new().with_data_type(ty.clone());
+                let builder = Decimal128Builder::with_capacity(values).with_data_type(ty.clone());
                 Self::Decimal(builder, *precision, *scale)
             }
-            DataType::Date32 => Self::Date(PrimitiveBuilder::new()),
-            DataType::Time64(TimeUnit::Microsecond) => Self::Time(PrimitiveBuilder::new()),
+            DataType::Date32 => Self::Date(PrimitiveBuilder::with_capacity(values)),
+            DataType::Time64(TimeUnit::Microsecond) => {
+                Self::Time(PrimitiveBuilder::with_capacity(values))
+            }
             DataType::Timestamp(TimeUnit::Microsecond, _) => {
-                let builder = PrimitiveBuilder::new().with_data_type(ty.clone());
+                let builder = PrimitiveBuilder::with_capacity(values).with_data_type(ty.clone());
                 Self::Timestamp(builder, ty.clone())
             }
-            DataType::Utf8 => Self::Text(StringBuilder::new()),
-            DataType::Utf8View => Self::TextView(StringViewBuilder::new()),
-            DataType::Binary => Self::Bytes(BinaryBuilder::new()),
+            DataType::Utf8 => Self::Text(StringBuilder::with_capacity(values, text_bytes)),
+            DataType::Utf8View => Self::TextView(StringViewBuilder::with_capacity(values)),
+            DataType::Binary => Self::Bytes(BinaryBuilder::with_capacity(values, text_bytes)),
             _ => return None,
         })
     }
