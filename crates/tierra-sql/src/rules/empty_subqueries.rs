@@ -65,17 +65,7 @@ fn may_lack_null(expr: &Expr) -> bool {
 /// Whether a subquery may have no row, and says that its value is never NULL.
 fn lacks_null(rows: &Subquery) -> bool {
     let fields = rows.subquery.schema().fields();
-    // Groups of rows that depend on the row outside are refused, with an error that says why.
-    let is_refused = !rows.outer_ref_columns.is_empty() && has_groups(&rows.subquery);
-    fields.len() == 1 && !fields[0].is_nullable() && !has_a_row(&rows.subquery) && !is_refused
-}
-
-fn has_groups(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Projection(projection) => has_groups(&projection.input),
-        LogicalPlan::Filter(filter) => has_groups(&filter.input),
-        plan => matches!(plan, LogicalPlan::Aggregate(_)),
-    }
+    fields.len() == 1 && !fields[0].is_nullable() && !has_a_row(&rows.subquery)
 }
 
 fn has_a_row(plan: &LogicalPlan) -> bool {

@@ -2,7 +2,7 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! table keys, rounded, action, drawn, group keys, single rows, empty subqueries, computed, outer values, set operations, assignment, numbers,
+//! table keys, rounded, action, drawn, group keys, single rows, empty subqueries, computed, set operations, correlated, assignment, numbers,
 //! seconds, computed sets
 //!     --> DataFusion's `grouping(x)`, type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
@@ -24,6 +24,7 @@ mod casts;
 mod compact_strings;
 mod computed;
 mod computed_sets;
+mod correlated;
 mod csv_source;
 mod distinct_sums;
 mod double_texts;
@@ -42,7 +43,6 @@ mod null_keys;
 mod number;
 mod numbers;
 mod offsets;
-mod outer_values;
 mod plan;
 mod repeated_keys;
 mod rounded;
@@ -183,8 +183,8 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(single_rows::SingleRows),
         Arc::new(empty_subqueries::EmptySubqueries),
         Arc::new(computed::ComputedBelow),
-        Arc::new(outer_values::OuterValues),
         Arc::new(set_operations::CountedCopies),
+        Arc::new(correlated::Correlated),
         Arc::new(assignment::Assignment),
         Arc::new(numbers::ExactNumbers),
         Arc::new(Seconds),

@@ -1,0 +1,132 @@
+//! Subqueries that DataFusion joins rightly.
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ExprSchema, JoinType};
+use datafusion::error::Result;
+use datafusion::logical_expr::logical_plan::{Distinct, Filter};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+
+use super::references::{outer_columns, refers, subquery_of};
+
+/// Whether `rows`, which refers to a row outside, is of a form that is left to DataFusion.
+pub(super) fn is_plain(rows: &LogicalPlan, is_one_value: bool, outside: &DFSchema) -> Result<bool> {
+    match is_one_value {
+        true => is_plain_value(rows, outside),
+        false => is_plain_predicate(rows, outside),
+    }
+}
+
+/// An aggregate of all rows, or a row found by its key, of rows that meet conditions `column = value outside`.
+fn is_plain_value(rows: &LogicalPlan, outside: &DFSchema) -> Result<bool> {
+    let columns = outer_columns(rows, outside)?;
+    match rows {
+        LogicalPlan::Projection(projection) => {
+            let is_outside = |expr: &Expr| {
+                let names = expr.contains_outer();
+                names || expr.exists(|expr| Ok(subquery_of(expr).is_some())).unwrap_or(true)
+            };
+            Ok(!projection.expr.iter().any(is_outside)
+                && is_plain_value(&projection.input, outside)?)
+        }
+        LogicalPlan::SubqueryAlias(alias) => is_plain_value(&alias.input, outside),
+        LogicalPlan::Aggregate(aggregate) => {
+            let is_of_all = aggregate.group_expr.is_empty();
+            let refers_in = aggregate.aggr_expr.iter().any(Expr::contains_outer);
+            match aggregate.input.as_ref() {
+                LogicalPlan::Filter(filter) if is_of_all && !refers_in => {
+                    Ok(has_equal_columns(filter, outside)? && !refers(&filter.input, &columns)?)
+                }
+                _ => Ok(false),
+            }
+        }
+        LogicalPlan::Filter(filter) => Ok(rows.max_rows().is_some_and(|most| most <= 1)
+            && is_stored(&filter.input)
+            && has_equal_columns(filter, outside)?),
+        _ => Ok(false),
+    }
+}
+
+/// Whether the rows are those of a table.
+fn is_stored(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => is_stored(&alias.input),
+        plan => matches!(plan, LogicalPlan::TableScan(_)),
+    }
+}
+
+/// Whether each term that refers outside compares a column with a value that is the same for equal columns only.
+fn has_equal_columns(filter: &Filter, outside: &DFSchema) -> Result<bool> {
+    let schema = filter.input.schema();
+    for term in split_conjunction(&filter.predicate) {
+        if term.exists(|expr| Ok(subquery_of(expr).is_some()))? {
+            return Ok(false);
+        }
+        if !term.contains_outer() {
+            continue;
+        }
+        let Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Eq,
+            right,
+        }) = term
+        else {
+            return Ok(false);
+        };
+        let (column, other) = match (left.as_ref(), right.as_ref()) {
+            (Expr::Column(column), other) | (other, Expr::Column(column)) => (column, other),
+            _ => return Ok(false),
+        };
+        let Expr::OuterReferenceColumn(_, other) = other else {
+            return Ok(false);
+        };
+        if !outside.has_column(other) {
+            return Ok(false);
+        }
+        let inner = schema.field_from_column(column)?.data_type();
+        let outer = outside.field_from_column(other)?.data_type();
+        let are_whole = |types: [&DataType; 2]| types.iter().all(|ty| ty.is_integer());
+        if inner != outer && !are_whole([inner, outer]) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Rows that filters, projections and inner joins yield, of which only filters refer outside.
+fn is_plain_predicate(rows: &LogicalPlan, outside: &DFSchema) -> Result<bool> {
+    let columns = outer_columns(rows, outside)?;
+    let mut is_plain = true;
+    rows.apply(|node| {
+        if !refers(node, &columns)? {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        let mut in_subqueries = false;
+        let mut in_expressions = false;
+        node.apply_expressions(|expr| {
+            in_expressions |= expr.contains_outer();
+            expr.apply(|expr| {
+                if let Some(subquery) = subquery_of(expr) {
+                    in_subqueries |= refers(&subquery.subquery, &columns)?;
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        let is_known = match node {
+            LogicalPlan::Filter(_) => true,
+            LogicalPlan::Projection(_)
+            | LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Distinct(Distinct::All(_)) => !in_expressions,
+            LogicalPlan::Join(join) => !in_expressions && join.join_type == JoinType::Inner,
+            _ => false,
+        };
+        is_plain &= is_known && !in_subqueries;
+        Ok(match is_plain {
+            true => TreeNodeRecursion::Continue,
+            false => TreeNodeRecursion::Stop,
+        })
+    })?;
+    Ok(is_plain)
+}
