@@ -84,9 +84,8 @@ impl Domain<'_> {
     fn rows(&mut self) -> Result<ForAll> {
         let number = self.numbers.next();
         let columns = self.columns.iter().enumerate();
-        let columns = columns.map(|(place, column)| {
-            Expr::Column(column.clone()).alias(value(number, place).name)
-        });
+        let columns = columns
+            .map(|(place, column)| Expr::Column(column.clone()).alias(value(number, place).name));
         let plan = LogicalPlanBuilder::from(self.outside.clone())
             .project(columns)?
             .distinct()?
@@ -127,7 +126,10 @@ impl Domain<'_> {
         let below = schema_below(node)?;
         let keys = keys.iter().map(|key| {
             let expr = self.bound(key.expr.clone(), &below, number)?;
-            Ok(SortExpr { expr, ..key.clone() })
+            Ok(SortExpr {
+                expr,
+                ..key.clone()
+            })
         });
         keys.collect()
     }
@@ -303,14 +305,16 @@ impl Domain<'_> {
         let input = self.for_all(&window.input)?;
         let number = input.number;
         let functions = self.all_bound(&window.window_expr, plan, number)?;
-        let functions = functions.into_iter().map(|function| match function.unalias() {
-            Expr::WindowFunction(mut function) => {
-                let by = &mut function.params.partition_by;
-                *by = self.values(number).chain(std::mem::take(by)).collect();
-                Ok(Expr::WindowFunction(function))
-            }
-            other => not_impl_err!("{other} is no window function"),
-        });
+        let functions = functions
+            .into_iter()
+            .map(|function| match function.unalias() {
+                Expr::WindowFunction(mut function) => {
+                    let by = &mut function.params.partition_by;
+                    *by = self.values(number).chain(std::mem::take(by)).collect();
+                    Ok(Expr::WindowFunction(function))
+                }
+                other => not_impl_err!("{other} is no window function"),
+            });
         let functions = functions.collect::<Result<Vec<_>>>()?;
         let count = window.window_expr.len();
         let computed = Window::try_new(functions, Arc::new(input.plan))?;
@@ -318,7 +322,12 @@ impl Domain<'_> {
         let computed_columns = columns[columns.len() - count..].iter().cloned();
         let kept = window.input.schema().columns().into_iter();
         let columns: Vec<Expr> = kept.chain(computed_columns).map(Expr::from).collect();
-        self.named(LogicalPlan::Window(computed), number, columns, &window.schema)
+        self.named(
+            LogicalPlan::Window(computed),
+            number,
+            columns,
+            &window.schema,
+        )
     }
 
     /// The first rows of each value. Where the rows are sorted, they are numbered in that order.
@@ -353,10 +362,11 @@ impl Domain<'_> {
             other => (self.for_all(other)?, Vec::new()),
         };
         let number = input.number;
-        let function = row_number()
-            .partition_by(self.values(number).collect())
-            .order_by(keys)
-            .build()?;
+        let function = row_number().partition_by(self.values(number).collect());
+        let function = match keys.is_empty() {
+            true => function.build()?,
+            false => function.order_by(keys).build()?,
+        };
         let name = function.schema_name().to_string();
         let row = cast(Expr::Column(Column::new_unqualified(name)), DataType::Int64);
         let count = |count: &Option<Box<Expr>>| {

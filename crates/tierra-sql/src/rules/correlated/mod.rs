@@ -23,8 +23,8 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, JoinType, not_impl_err};
 use datafusion::config::ConfigOptions;
-use datafusion::error::Result;
-use datafusion::logical_expr::logical_plan::Filter;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::logical_plan::{Filter, Join};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
@@ -70,6 +70,7 @@ fn over_one_input(plan: LogicalPlan, numbers: &mut Numbers) -> Result<Transforme
     let schema = Arc::clone(plan.schema());
     let input = plan.inputs()[0].clone();
     let mut side = Side::new(input.clone(), outside(&plan, input)?);
+    side.joins_values = matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Filter(_));
     let changed = map_under_names(plan, |expr| {
         expr.transform_up(|expr| side.computed(expr, numbers))
     })?;
@@ -84,6 +85,13 @@ fn over_one_input(plan: LogicalPlan, numbers: &mut Numbers) -> Result<Transforme
 
 /// A join whose condition has subqueries that refer to one of its sides.
 fn over_sides(plan: LogicalPlan, numbers: &mut Numbers) -> Result<Transformed<LogicalPlan>> {
+    let plan = match plan {
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner && refers_to_both(&join)? => {
+            let over_pairs = over_one_input(filtered(join)?, numbers)?;
+            return Ok(Transformed::yes(over_pairs.data));
+        }
+        plan => plan,
+    };
     let schema = Arc::clone(plan.schema());
     let sides = plan.inputs().into_iter();
     let sides = sides.map(|side| Side::new(side.clone(), side.clone()));
@@ -113,6 +121,33 @@ fn over_sides(plan: LogicalPlan, numbers: &mut Numbers) -> Result<Transformed<Lo
     let inputs = sides.into_iter().map(|side| side.plan).collect();
     let plan = plan.with_new_exprs(exprs, inputs)?;
     with_columns(plan, &schema).map(Transformed::yes)
+}
+
+/// Whether a subquery in the condition of a join refers to rows of both sides.
+fn refers_to_both(join: &Join) -> Result<bool> {
+    let Some(condition) = &join.filter else {
+        return Ok(false);
+    };
+    condition.exists(|expr| {
+        let Some(subquery) = subquery_of(expr) else {
+            return Ok(false);
+        };
+        let refers = |side: &LogicalPlan| {
+            let columns = outer_columns(&subquery.subquery, side.schema())?;
+            Ok::<_, DataFusionError>(!columns.is_empty())
+        };
+        Ok(refers(&join.left)? && refers(&join.right)?)
+    })
+}
+
+/// An inner join whose condition is that of a filter.
+fn filtered(mut join: Join) -> Result<LogicalPlan> {
+    let condition = join.filter.take();
+    let plan = LogicalPlan::Join(join);
+    match condition {
+        Some(condition) => Filter::try_new(condition, Arc::new(plan)).map(LogicalPlan::Filter),
+        None => Ok(plan),
+    }
 }
 
 /// The rows outside of the subqueries of `plan`: those of its input that meet the conditions without subqueries.
@@ -145,11 +180,17 @@ struct Side {
     plan: LogicalPlan,
     /// The rows for which subqueries are computed.
     outside: LogicalPlan,
+    /// Whether DataFusion joins values to the operator's input.
+    joins_values: bool,
 }
 
 impl Side {
     fn new(plan: LogicalPlan, outside: LogicalPlan) -> Self {
-        Self { plan, outside }
+        Self {
+            plan,
+            outside,
+            joins_values: false,
+        }
     }
 
     /// `expr`, if it is a subquery that is computed for all rows at once: the column with its value, or a predicate of its rows for
@@ -161,7 +202,9 @@ impl Side {
         let rows = Arc::clone(&subquery.subquery);
         let is_one_value = matches!(expr, Expr::ScalarSubquery(_));
         let columns = outer_columns(&rows, self.outside.schema())?;
-        if columns.is_empty() || plain::is_plain(&rows, is_one_value, self.outside.schema())? {
+        let is_joined = !is_one_value || self.joins_values;
+        let is_plain = || plain::is_plain(&rows, is_one_value, self.outside.schema());
+        if columns.is_empty() || is_joined && is_plain()? {
             return Ok(Transformed::no(expr));
         }
         let mut domain = Domain {

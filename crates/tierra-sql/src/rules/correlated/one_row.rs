@@ -1,6 +1,5 @@
 //! The value of a subquery that has one row at most for each row outside.
 
-
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Column, exec_err, internal_err};

@@ -25,7 +25,10 @@ fn is_plain_value(rows: &LogicalPlan, outside: &DFSchema) -> Result<bool> {
         LogicalPlan::Projection(projection) => {
             let is_outside = |expr: &Expr| {
                 let names = expr.contains_outer();
-                names || expr.exists(|expr| Ok(subquery_of(expr).is_some())).unwrap_or(true)
+                names
+                    || expr
+                        .exists(|expr| Ok(subquery_of(expr).is_some()))
+                        .unwrap_or(true)
             };
             Ok(!projection.expr.iter().any(is_outside)
                 && is_plain_value(&projection.input, outside)?)
@@ -97,7 +100,9 @@ fn has_equal_columns(filter: &Filter, outside: &DFSchema) -> Result<bool> {
 /// Rows that filters, projections and inner joins yield, of which only filters refer outside.
 fn is_plain_predicate(rows: &LogicalPlan, outside: &DFSchema) -> Result<bool> {
     let columns = outer_columns(rows, outside)?;
-    let mut is_plain = true;
+    // The planner moves conditions out of a subquery, and takes a limit in it for one of all its rows.
+    let is_limit = |node: &LogicalPlan| Ok(matches!(node, LogicalPlan::Limit(_)));
+    let mut is_plain = !rows.exists(is_limit)?;
     rows.apply(|node| {
         if !refers(node, &columns)? {
             return Ok(TreeNodeRecursion::Jump);
