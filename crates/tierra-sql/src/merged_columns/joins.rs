@@ -3,21 +3,28 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::common::{Column, DFSchema, JoinType, TableReference, internal_err, plan_err};
+use arrow::datatypes::DataType;
+use datafusion::common::{
+    Column, DFSchema, ExprSchema, JoinType, TableReference, internal_err, plan_err,
+};
 use datafusion::error::Result;
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::logical_plan::Join;
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
 use datafusion::sql::sqlparser::ast::{
     Expr as Written, JoinConstraint, ObjectName, TableFactor, TableWithJoins, Value,
 };
+use tierra_column::LogicalType;
 
 use super::numbers::{Merging, constraint_of, merging};
 use super::{Columns, Hidden, Known};
 use crate::duplicate_names::invisible::{self, HIDDEN};
+use crate::time::settled;
+use crate::types::from_arrow;
 
 /// The planner of joins that have a number, which notes their columns.
 #[derive(Debug, Default)]
@@ -141,33 +148,35 @@ impl MergingJoins {
             format!("{HIDDEN}{number}{HIDDEN}")
         };
         let mut output = Vec::with_capacity(join.schema().fields().len());
-        let mut hides = [false, false];
-        for ([left, right], name) in pairs.iter().zip(&names) {
-            let [left, right] = [left, right].map(|column| Expr::Column(column.clone()));
-            output.push(match join_type {
-                JoinType::Inner | JoinType::Left => {
-                    hides[1] = true;
-                    left
-                }
-                JoinType::Right => {
-                    hides[0] = true;
-                    right
-                }
-                JoinType::Full => {
-                    hides = [true, true];
-                    let merged = TableReference::bare(mark(0));
-                    coalesce(vec![left, right]).alias_qualified(Some(merged), name)
-                }
+        for (pair, name) in pairs.iter().zip(&names) {
+            let types = [left.data_type(&pair[0])?, right.data_type(&pair[1])?];
+            let [left, right] = in_common_type(pair, types);
+            let merged = match join_type {
+                JoinType::Inner | JoinType::Left => left,
+                JoinType::Right => right,
+                JoinType::Full => coalesce(vec![left, right]),
                 other => return internal_err!("a {other} join has no merged columns"),
+            };
+            output.push(match merged {
+                Expr::Column(_) => merged,
+                // It belongs to no table that a reference may name.
+                computed => {
+                    let table = TableReference::bare(mark(0));
+                    computed.alias_qualified(Some(table), name)
+                }
             });
         }
+        let merged = output.clone();
         let mut hidden = Vec::new();
         for (side, schema) in [&left, &right].into_iter().enumerate() {
             for column in schema.columns() {
                 let is_merged = pairs.iter().any(|pair| pair[side] == column);
                 match column.relation.clone() {
                     _ if !is_merged => output.push(Expr::Column(column)),
-                    Some(table) if hides[side] && !table.table().starts_with(HIDDEN) => {
+                    Some(table)
+                        if !table.table().starts_with(HIDDEN)
+                            && !merged.contains(&Expr::Column(column.clone())) =>
+                    {
                         let name = format!("{}{}", column.name, mark(side));
                         hidden.push(Hidden {
                             table: table.clone(),
@@ -224,6 +233,40 @@ fn only_column(name: &str, schema: &DFSchema, side: &str) -> Result<Column> {
             plan_err!("column '{name}' in USING is not a column of the {side} side of the join")
         }
     }
+}
+
+/// The columns of a pair, cast to the type that both have in common, if it is not their own.
+fn in_common_type(pair: &[Column; 2], types: [&DataType; 2]) -> [Expr; 2] {
+    let columns = pair.clone().map(Expr::Column);
+    let Some((types, common)) = common_type(types) else {
+        return columns;
+    };
+    let [left, right] = types;
+    let [left_column, right_column] = columns;
+    [(left_column, left), (right_column, right)].map(|(column, ty)| match ty == common {
+        true => column,
+        false => cast(column, common.clone()),
+    })
+}
+
+/// The types of a column of a table for each of `types`, and the type in which such columns are compared. `None` if both are one,
+/// if they cannot be compared, or if one is no type of a column, such as that of a parameter.
+fn common_type(types: [&DataType; 2]) -> Option<([DataType; 2], DataType)> {
+    use LogicalType::{Decimal, Double};
+    let [left, right] = types.map(|ty| from_arrow("", ty).ok());
+    let (left, right) = (left?, right?);
+    if left == right {
+        return None;
+    }
+    let types = [left.arrow(), right.arrow()];
+    let common = match (left, right) {
+        // DataFusion compares them as DECIMALs, which lose digits of the DOUBLE.
+        (Double, Decimal { .. }) | (Decimal { .. }, Double) => DataType::Float64,
+        _ => comparison_coercion(&types[0], &types[1])?,
+    };
+    // A DATE is compared with a TIMESTAMP in nanoseconds, until a rule makes them microseconds.
+    let common = settled(&common).unwrap_or(common);
+    Some((types, common))
 }
 
 /// `plan` with the columns that have a visible name.

@@ -2,7 +2,8 @@
 //!
 //! The planner keeps both columns and takes one of them for `id`, which may be NULL where the other is not. Here the two become one:
 //! that of the left side for an inner and a LEFT join, that of the right side for a RIGHT join, and the first that is not NULL for a
-//! FULL join. The columns that are no longer called `id` get an invisible end to their names:
+//! FULL join. Where the types of the sides differ, it has the one in which both are compared, so it may be neither side's column. The
+//! columns that are no longer called `id` get an invisible end to their names:
 //!
 //! ```text
 //! SELECT id, b.id FROM a LEFT JOIN b USING (id)
