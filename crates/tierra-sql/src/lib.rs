@@ -52,6 +52,7 @@ mod merged_columns;
 mod names;
 mod nested_values;
 mod ordered_items;
+mod ordered_keys;
 mod outcome;
 mod pass;
 mod placeholders;

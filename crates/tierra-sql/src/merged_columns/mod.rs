@@ -30,6 +30,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
 
 use self::joins::MergingJoins;
+pub(crate) use self::numbers::merges;
 
 /// The columns of the joins, by the number of the join.
 type Known = HashMap<usize, Columns>;

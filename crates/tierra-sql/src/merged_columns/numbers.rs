@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    Ident, JoinConstraint, JoinOperator, ObjectName, Select, TableFactor, TableWithJoins, VisitMut,
-    VisitorMut,
+    Ident, Join, JoinConstraint, JoinOperator, ObjectName, Select, TableFactor, TableWithJoins,
+    VisitMut, VisitorMut,
 };
 
 use crate::duplicate_names::invisible::{self, HIDDEN};
@@ -93,6 +93,25 @@ impl Numbers {
         }
         any
     }
+}
+
+/// Whether a join in `item` has merged columns.
+pub(crate) fn merges(item: &TableWithJoins) -> bool {
+    let is_merging = |join: &Join| {
+        let mut operator = join.join_operator.clone();
+        matches!(
+            constraint_of(&mut operator),
+            Some(JoinConstraint::Using(_) | JoinConstraint::Natural)
+        )
+    };
+    let is_nested = |factor: &TableFactor| match factor {
+        TableFactor::NestedJoin {
+            table_with_joins, ..
+        } => merges(table_with_joins),
+        _ => false,
+    };
+    let mut joins = item.joins.iter();
+    is_nested(&item.relation) || joins.any(|join| is_merging(join) || is_nested(&join.relation))
 }
 
 /// The condition of a join that the planner knows.

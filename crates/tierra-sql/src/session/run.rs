@@ -36,7 +36,7 @@ use crate::prepared::Argument;
 use crate::settings::TierraSettings;
 use crate::statement::{Compact, Parsed, prepared};
 use crate::view::View;
-use crate::{defect, duplicate_names, nested_values, settings};
+use crate::{defect, nested_values, ordered_keys, settings};
 
 impl Session {
     /// Runs one statement.
@@ -542,7 +542,7 @@ pub(super) async fn planned(
     statement: Statement,
 ) -> Result<(SessionState, LogicalPlan), SqlError> {
     apart(async move {
-        let plan = duplicate_names::planned(&state, statement).await?;
+        let plan = ordered_keys::planned(&state, statement).await?;
         Ok((state, plan))
     })
     .await?
