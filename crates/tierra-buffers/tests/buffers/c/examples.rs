@@ -1,6 +1,6 @@
 //! Promise: the examples, of which one is in C, do what they say.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{compiler, root, run};
