@@ -8,6 +8,8 @@
 //!
 //! SELECT * EXCLUDE ("key 1") FROM (SELECT id, 100 - x AS x, x + 0 AS "key 1" FROM a) ORDER BY "key 1", 1 LIMIT 2
 //! ```
+//! A key with a subquery becomes a column as well, because the planner does not look into it for columns that only FROM has.
+//!
 //! PostgreSQL refuses a key whose names FROM does not have, and one that is neither grouped nor an aggregate. Here, as in other
 //! databases, such a key is computed from the output columns. Which keys these are only planning shows: the statement is planned again
 //! with the keys as they are written.
@@ -21,7 +23,7 @@ use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor,
     SelectItem, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
-    WildcardAdditionalOptions,
+    WildcardAdditionalOptions, visit_expressions,
 };
 
 use crate::duplicate_names;
@@ -126,7 +128,7 @@ impl VisitorMut for Keys {
             return ControlFlow::Continue(());
         }
         let chosen = keys.iter().map(|key| {
-            let has_choice = uses_new_name(&key.expr, select);
+            let has_choice = uses_new_name(&key.expr, select) || has_subquery(&key.expr);
             has_choice.then(|| self.next())
         });
         let mut chosen: Vec<Option<Choice>> = chosen.collect();
@@ -151,6 +153,15 @@ impl Keys {
         self.seen += 1;
         choice.copied().unwrap_or(Choice::Stays)
     }
+}
+
+/// Whether a key has a subquery, which may refer to any column of FROM.
+fn has_subquery(key: &Expr) -> bool {
+    let found = visit_expressions(key, |expr| match expr {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 /// Makes columns of the keys of `query`, except of those that stay and those that are output columns already.
