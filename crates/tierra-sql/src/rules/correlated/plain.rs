@@ -100,9 +100,13 @@ fn has_equal_columns(filter: &Filter, outside: &DFSchema) -> Result<bool> {
 /// Rows that filters, projections and inner joins yield, of which only filters refer outside.
 fn is_plain_predicate(rows: &LogicalPlan, outside: &DFSchema) -> Result<bool> {
     let columns = outer_columns(rows, outside)?;
-    // The planner moves conditions out of a subquery, and takes a limit in it for one of all its rows.
+    // Conditions are not moved out of a join beside a limit.
     let is_limit = |node: &LogicalPlan| Ok(matches!(node, LogicalPlan::Limit(_)));
-    let mut is_plain = !rows.exists(is_limit)?;
+    let is_beside = |node: &LogicalPlan| match node {
+        LogicalPlan::Join(_) => Ok(refers(node, &columns)? && node.exists(is_limit)?),
+        _ => Ok(false),
+    };
+    let mut is_plain = !rows.exists(is_beside)?;
     rows.apply(|node| {
         if !refers(node, &columns)? {
             return Ok(TreeNodeRecursion::Jump);
