@@ -43,9 +43,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 let plan = Arc::unwrap_or_clone(rows.subquery);
                 let (table, field) = plan.schema().qualified_field(0);
                 let value = Expr::Column((table, field).into());
-                let value = ScalarUDF::from(MaybeNull::new())
-                    .call(vec![value])
-                    .alias(field.name());
+                let value = maybe_null(value).alias(field.name());
                 let subquery = LogicalPlanBuilder::new(plan).project([value])?.build()?;
                 Ok(Transformed::yes(Expr::ScalarSubquery(Subquery {
                     subquery: Arc::new(subquery),
@@ -77,6 +75,11 @@ fn has_a_row(plan: &LogicalPlan) -> bool {
         LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
         _ => false,
     }
+}
+
+/// `value`, which may be NULL, and of which nothing else is known.
+pub(super) fn maybe_null(value: Expr) -> Expr {
+    ScalarUDF::from(MaybeNull::new()).call(vec![value])
 }
 
 /// Gives its argument, which may be NULL.

@@ -2,7 +2,7 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! table keys, rounded, action, drawn, group keys, single rows, empty subqueries, computed, set operations, correlated, assignment, numbers,
+//! table keys, rounded, action, drawn, single rows, empty subqueries, computed, set operations, correlated, group keys, assignment, numbers,
 //! seconds, computed sets
 //!     --> DataFusion's `grouping(x)`, type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
@@ -179,12 +179,12 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(rounded::ConstantPlaces),
         Arc::new(action::ActionOnce),
         Arc::new(drawn::DrawnOnce),
-        Arc::new(group_keys::GroupKeys),
         Arc::new(single_rows::SingleRows),
         Arc::new(empty_subqueries::EmptySubqueries),
         Arc::new(computed::ComputedBelow),
         Arc::new(set_operations::CountedCopies),
         Arc::new(correlated::Correlated),
+        Arc::new(group_keys::GroupKeys),
         Arc::new(assignment::Assignment),
         Arc::new(numbers::ExactNumbers),
         Arc::new(Seconds),

@@ -28,11 +28,12 @@ use datafusion::logical_expr::logical_plan::{
 };
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
-    Expr, ExprFunctionExt, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, SortExpr,
-    binary_expr, cast, lit,
+    Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, Operator, SortExpr, binary_expr, cast,
+    lit,
 };
 
 use super::references::{bound, refers};
+use crate::rules::empty_subqueries::maybe_null;
 use crate::rules::plan::schema_below;
 
 /// Numbers, of which each is given once.
@@ -65,14 +66,9 @@ pub(super) fn value(number: usize, place: usize) -> Column {
     Column::new_unqualified(format!("tierra_outer_{number}_{place}"))
 }
 
-/// `one IS NOT DISTINCT FROM other`, as `=` where neither is NULL.
-pub(super) fn same(one: Expr, other: Expr, schemas: [&DFSchema; 2]) -> Result<Expr> {
-    let is_null = one.nullable(schemas[0])? || other.nullable(schemas[1])?;
-    let op = match is_null {
-        true => Operator::IsNotDistinctFrom,
-        false => Operator::Eq,
-    };
-    Ok(binary_expr(one, op, other))
+/// `one IS NOT DISTINCT FROM other`. A column may be NULL even if it does not say so: that of a subquery for one value without rows.
+pub(super) fn same(one: Expr, other: Expr) -> Expr {
+    binary_expr(one, Operator::IsNotDistinctFrom, other)
 }
 
 impl Domain<'_> {
@@ -80,26 +76,27 @@ impl Domain<'_> {
         (0..self.columns.len()).map(move |place| Expr::Column(value(number, place)))
     }
 
-    /// The distinct values.
+    /// The distinct values. The planner must not know that they are: it takes what determines them for a key of the rows that they
+    /// are joined with, and groups by nothing else. Nor that none is NULL, if a subquery without rows may be one.
     fn rows(&mut self) -> Result<ForAll> {
         let number = self.numbers.next();
         let columns = self.columns.iter().enumerate();
         let columns = columns
             .map(|(place, column)| Expr::Column(column.clone()).alias(value(number, place).name));
+        let values = self.values(number).enumerate();
+        let values = values.map(|(place, it)| maybe_null(it).alias(value(number, place).name));
         let plan = LogicalPlanBuilder::from(self.outside.clone())
             .project(columns)?
             .distinct()?
+            .project(values)?
             .build()?;
         Ok(ForAll { plan, number })
     }
 
     /// The values of one plan equal those of another.
-    fn equal(&self, one: &ForAll, other: &ForAll) -> Result<Vec<Expr>> {
-        let pairs = self.values(one.number).zip(self.values(other.number));
-        let schemas = [one.plan.schema().as_ref(), other.plan.schema().as_ref()];
-        pairs
-            .map(|(one, other)| same(one, other, schemas))
-            .collect()
+    fn equal(&self, one: usize, other: usize) -> Vec<Expr> {
+        let pairs = self.values(one).zip(self.values(other));
+        pairs.map(|(one, other)| same(one, other)).collect()
     }
 
     fn bound(&self, expr: Expr, below: &DFSchema, number: usize) -> Result<Expr> {
@@ -257,7 +254,7 @@ impl Domain<'_> {
         }
         let grouped = self.named(plan, number, columns, &aggregate.schema)?;
         let all = self.rows()?;
-        let equal = self.equal(&all, &grouped)?;
+        let equal = self.equal(all.number, grouped.number);
         let joined = LogicalPlanBuilder::from(all.plan)
             .join_on(grouped.plan, JoinType::Left, equal)?
             .build()?;
@@ -426,7 +423,7 @@ impl Domain<'_> {
             right = Some(self.for_all(&join.right)?);
         }
         let mut terms = match (&left, &right) {
-            (Some(left), Some(right)) => self.equal(left, right)?,
+            (Some(left), Some(right)) => self.equal(left.number, right.number),
             _ => Vec::new(),
         };
         let kept = if keeps_right { &right } else { &left };

@@ -229,12 +229,11 @@ impl Side {
         let right = LogicalPlanBuilder::from(all.plan)
             .project(values)?
             .build()?;
-        let schemas = [self.plan.schema().as_ref(), right.schema().as_ref()];
         let equal = columns.iter().enumerate().map(|(place, column)| {
             let inner = Expr::Column(value(all.number, place));
-            same(Expr::Column(column.clone()), inner, schemas)
+            same(Expr::Column(column.clone()), inner)
         });
-        let equal = equal.collect::<Result<Vec<_>>>()?;
+        let equal: Vec<Expr> = equal.collect();
         let plan = std::mem::take(&mut self.plan);
         self.plan = LogicalPlanBuilder::from(plan)
             .join_on(right, JoinType::Left, equal)?
@@ -254,7 +253,7 @@ impl Side {
             let inner = Expr::Column(value(all.number, place));
             let (_, field) = outside.qualified_field_from_column(column)?;
             let outer = Expr::OuterReferenceColumn(Arc::clone(field), column.clone());
-            same(inner, outer, [all.plan.schema(), outside])
+            Ok(same(inner, outer))
         });
         let condition = conjunction(terms.collect::<Result<Vec<_>>>()?);
         let condition = condition.expect("the subquery refers to the row outside");
