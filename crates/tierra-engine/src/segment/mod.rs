@@ -190,10 +190,9 @@ impl Segment {
         self.looked_up.as_deref().unwrap_or(self)
     }
 
-    /// Bytes of the headers of its chunks, in near memory.
+    /// Bytes of the headers of its chunks, in near memory. Lookups in other replicas share them.
     pub(crate) fn header_bytes(&self) -> u64 {
-        let of_lookups = self.looked_up.as_ref().map_or(0, |it| it.header_bytes());
-        self.chunk_headers().len_bytes() + of_lookups
+        self.chunk_headers().len_bytes()
     }
 
     /// A column's chunk.

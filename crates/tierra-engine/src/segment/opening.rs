@@ -203,9 +203,11 @@ impl Segment {
             uses,
             verified,
             placeholders.into(),
+            None,
         )
     }
 
+    /// `looked_up` is from where values of these rows were looked up before.
     // All of these make it up.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn of_parts(
@@ -217,6 +219,7 @@ impl Segment {
         uses: Arc<[Uses]>,
         verified: VerifiedBits,
         placeholders: Arc<Placeholders>,
+        looked_up: Option<&Segment>,
     ) -> Result<Arc<Self>, DamageError> {
         let read = &parts.bytes[..slots.columns()];
         let speeds = read.iter().map(ChunkBytes::speed).collect();
@@ -262,7 +265,7 @@ impl Segment {
                 || opened.is_placeholder(column)
         };
         if let Some(slots) = opened.slots.for_lookups(is_fixed) {
-            opened.looked_up = Some(opened.with_slots(slots, spec)?);
+            opened.looked_up = Some(opened.with_slots(slots, spec, looked_up)?);
         }
         Ok(Arc::new(opened))
     }

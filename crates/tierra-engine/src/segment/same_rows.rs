@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tierra_memory::{NearCopy, NearMemory};
 
 use super::chunk_headers::ChunkHeaders;
-use super::opening::verified_bits;
 use super::slots::Slots;
 use super::{ChunkBytes, ChunkParts, Segment, far_bytes, line_times, rebuild};
 use crate::error::{DamageError, ScanError, StorageError};
@@ -163,17 +162,21 @@ impl Segment {
         let slots = self.slots.chosen_anew(&self.entry, trouble, lines);
         match slots == *self.slots {
             true => Ok(None),
-            false => self.with_slots(slots, spec).map(Some),
+            false => {
+                let looked_up = self.looked_up.as_deref();
+                self.with_slots(slots, spec, looked_up).map(Some)
+            }
         }
     }
 
-    /// The same rows, read from the same replicas in other slots.
+    /// The same rows, read from the same replicas in other slots. `other` are the same rows, read from others of them before.
     pub(super) fn with_slots(
         &self,
         slots: Slots,
         spec: &TableSpec,
+        other: Option<&Segment>,
     ) -> Result<Arc<Self>, DamageError> {
-        let (mut bytes, mut chunk_headers) = (Vec::new(), Vec::new());
+        let (mut bytes, mut places) = (Vec::new(), Vec::new());
         for (slot, replica) in slots.iter().enumerate() {
             let before = self.slots.of(replica);
             let before = before.expect("both have the same replicas");
@@ -184,16 +187,26 @@ impl Segment {
                 .then(|| far_bytes(&self.entry, &self.extents, replica))
                 .flatten();
             bytes.push(stored.unwrap_or_else(|| now.clone()));
-            chunk_headers.push(self.chunk_headers().of(before));
+            places.push(before);
         }
-        let chunk_headers = ChunkHeaders::read(self.rows(), chunk_headers.into_iter());
+        let chunk_headers = self.chunk_headers().in_slots(places.into_iter());
         let parts = ChunkParts {
             bytes,
             chunk_headers: Arc::new(chunk_headers),
         };
         let (entry, extents) = (self.entry.clone(), self.extents.clone());
         // What was verified of a column was so in the replica that was read.
-        let verified = verified_bits(&entry, extents.iter().flatten(), false);
+        let mut verified = self.verified.clone();
+        let reads_as = |it: &Segment, column| it.slots.replica(column) == slots.replica(column);
+        let changed: Vec<usize> = (0..slots.columns())
+            .filter(|column| !reads_as(self, *column))
+            .collect();
+        verified.take_bits(&changed, None);
+        if let Some(other) = other {
+            let columns = changed.into_iter();
+            let theirs: Vec<usize> = columns.filter(|column| reads_as(other, *column)).collect();
+            verified.take_bits(&theirs, Some(&other.verified));
+        }
         let (uses, placeholders) = (self.uses.clone(), self.placeholders.clone());
         let slots = Arc::new(slots);
         Self::of_parts(
@@ -205,6 +218,7 @@ impl Segment {
             uses,
             verified,
             placeholders,
+            other,
         )
     }
 
@@ -259,6 +273,10 @@ impl Segment {
             uses,
             verified,
             placeholders,
+            self.looked_up.as_deref(),
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,6 +101,20 @@ impl VerifiedBits {
         words.iter().all(is_full) && self.counts()
     }
 
+    /// Replaces these bits of each group by those of `other`; without it, or if its are not as valid, they are clear.
+    pub(crate) fn take_bits(&mut self, bits: &[usize], other: Option<&Self>) {
+        let mut mask = vec![0; self.words_per_group()];
+        bits.iter()
+            .for_each(|bit| mask[bit / 64] |= 1 << (bit % 64));
+        let theirs = other.cloned();
+        let theirs = theirs.filter(|it| it.since.load(Ordering::Relaxed) == *self.since.get_mut());
+        for (at, (word, mask)) in self.words.iter_mut().zip(mask.iter().cycle()).enumerate() {
+            let theirs = theirs.as_ref();
+            let taken = theirs.map_or(0, |it| it.words[at].load(Ordering::Relaxed) & mask);
+            *word.get_mut() = *word.get_mut() & !mask | taken;
+        }
+    }
+
     /// Called before a check: clears invalid bits.
     pub(crate) fn begin(&self) -> Began {
         let now = self.damage.count();
@@ -190,6 +204,36 @@ mod tests {
                 assert!(stale.contains_all(1));
             }
         }
+    }
+
+    #[test]
+    fn bits_are_taken_from_where_the_same_was_verified() {
+        let damage = DamageFound::default();
+        let bits = |all| VerifiedBits::new(&damage, 2, 70, all);
+        let (verified, other) = (bits(true), bits(false));
+        let began = other.begin();
+        other.insert(1, 65, began);
+        let mut copy = verified.clone();
+        copy.take_bits(&[3, 65], None);
+        copy.take_bits(&[65, 66], Some(&other));
+        for group in 0..2 {
+            let clear = (0..70).filter(|bit| !copy.contains(group, *bit));
+            let expected: &[usize] = if group == 0 { &[3, 65, 66] } else { &[3, 66] };
+            assert!(clear.eq(expected.iter().copied()));
+        }
+        assert!(verified.contains_all(0));
+        let began = copy.begin();
+        for group in 0..2 {
+            [3, 65, 66]
+                .iter()
+                .for_each(|bit| copy.insert(group, *bit, began));
+            assert!(copy.contains_all(group));
+        }
+        // What was verified before damage was found does not count any more.
+        damage.note();
+        copy.begin();
+        copy.take_bits(&[65], Some(&other));
+        assert!(!copy.contains(1, 65));
     }
 
     #[test]
