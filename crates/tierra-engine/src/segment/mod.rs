@@ -87,8 +87,8 @@ pub struct Segment {
     slots: Arc<Slots>,
     chunks: ChunkCell,
     speeds: Vec<Speed>,
-    /// Reads of each column's chunk, in any tier.
-    uses: Arc<[Uses]>,
+    /// Reads of each column's chunk, in any tier, that a near copy serves or would.
+    uses: Arc<[Arc<Uses>]>,
     verified: VerifiedBits,
     /// In the order of the entry; kept allocated even if all reads use near copies. `None` if all copies are in missing tiers.
     extents: Vec<Option<Arc<OwnedExtent>>>,
@@ -218,7 +218,7 @@ impl Segment {
     }
 
     /// Counters of the reads of each column's chunk.
-    pub(crate) fn uses(&self) -> &Arc<[Uses]> {
+    pub(crate) fn uses(&self) -> &Arc<[Arc<Uses>]> {
         &self.uses
     }
 

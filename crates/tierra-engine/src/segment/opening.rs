@@ -174,7 +174,7 @@ impl Segment {
         placeholders: Placeholders,
     ) -> Result<Arc<Self>, DamageError> {
         let (columns, rows) = (0..entry.chunks.len(), entry.rows as usize);
-        let uses = columns.map(|_| Uses::default()).collect();
+        let uses = columns.map(|_| Arc::default()).collect();
         let placeholder = (!placeholders.is_empty()).then(|| placeholder::chunk(rows));
         let bytes = slots.iter().map(|replica| {
             let placeholder = placeholder
@@ -216,7 +216,7 @@ impl Segment {
         parts: ChunkParts,
         extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
-        uses: Arc<[Uses]>,
+        uses: Arc<[Arc<Uses>]>,
         verified: VerifiedBits,
         placeholders: Arc<Placeholders>,
         looked_up: Option<&Segment>,
@@ -258,14 +258,21 @@ impl Segment {
             placeholders,
             looked_up: None,
         };
-        let lines = |place: &ChunkPlace| line_times(&opened.extents, place);
         let is_fixed = |column| {
             let is_near = opened.near(column).is_some();
-            is_near && opened.slots.looks_up_near(&opened.entry, column, lines)
-                || opened.is_placeholder(column)
+            is_near && opened.slots.looks_up_near(column) || opened.is_placeholder(column)
         };
         if let Some(slots) = opened.slots.for_lookups(is_fixed) {
-            opened.looked_up = Some(opened.with_slots(slots, spec, looked_up)?);
+            // A near copy is one of the replica that is scanned: lookups that stay in another one make no case for it.
+            let elsewhere = Arc::<Uses>::default();
+            let uses = opened.uses.iter().enumerate();
+            let uses = uses.map(|(column, uses)| {
+                let is_same = slots.replica(column) == opened.slots.replica(column);
+                let counts = is_same || opened.slots.looks_up_near(column);
+                Arc::clone(if counts { uses } else { &elsewhere })
+            });
+            let uses = uses.collect();
+            opened.looked_up = Some(opened.with_slots(slots, spec, uses, looked_up)?);
         }
         Ok(Arc::new(opened))
     }

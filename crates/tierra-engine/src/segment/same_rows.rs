@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tierra_memory::placement::Uses;
 use tierra_memory::{NearCopy, NearMemory};
 
 use super::chunk_headers::ChunkHeaders;
@@ -164,16 +165,18 @@ impl Segment {
             true => Ok(None),
             false => {
                 let looked_up = self.looked_up.as_deref();
-                self.with_slots(slots, spec, looked_up).map(Some)
+                let uses = self.uses.clone();
+                self.with_slots(slots, spec, uses, looked_up).map(Some)
             }
         }
     }
 
-    /// The same rows, read from the same replicas in other slots. `other` are the same rows, read from others of them before.
+    /// The same rows, read from the same replicas in other slots, with these counters. `other` are the same rows, read from others of them before.
     pub(super) fn with_slots(
         &self,
         slots: Slots,
         spec: &TableSpec,
+        uses: Arc<[Arc<Uses>]>,
         other: Option<&Segment>,
     ) -> Result<Arc<Self>, DamageError> {
         let (mut bytes, mut places) = (Vec::new(), Vec::new());
@@ -207,8 +210,7 @@ impl Segment {
             let theirs: Vec<usize> = columns.filter(|column| reads_as(other, *column)).collect();
             verified.take_bits(&theirs, Some(&other.verified));
         }
-        let (uses, placeholders) = (self.uses.clone(), self.placeholders.clone());
-        let slots = Arc::new(slots);
+        let (slots, placeholders) = (Arc::new(slots), self.placeholders.clone());
         Self::of_parts(
             entry,
             slots,

@@ -25,6 +25,8 @@ pub(super) struct Slots {
     slots: Box<[ReplicaNumber]>,
     /// By column.
     looked_up: Box<[ReplicaNumber]>,
+    /// By column: whether a near copy of the replica that is scanned serves lookups as well as the one chosen for them.
+    looks_up_near: Box<[bool]>,
 }
 
 /// How values are read.
@@ -80,6 +82,7 @@ impl Slots {
         let first = |column| ReplicaNumber { column, number: 0 };
         let mut slots: Vec<ReplicaNumber> = (0..entry.chunks.len()).map(first).collect();
         let mut looked_up = slots.clone();
+        let mut looks_up_near = vec![true; slots.len()];
         let rows = (entry.rows as usize).max(1);
         for of_column in readable.chunk_by(|a, b| a.column == b.column) {
             let best_for = |reads| {
@@ -105,11 +108,20 @@ impl Slots {
             };
             slots[scanned.column] = *scanned;
             looked_up[scanned.column] = *alone;
+            if scanned != alone {
+                let alone_ns = |replica, lines| {
+                    let place = entry.replica(replica);
+                    cost_ns(Reads::Alone, place, rows, lines)
+                };
+                let chosen_ns = alone_ns(*alone, lines(entry.replica(*alone)));
+                looks_up_near[scanned.column] = alone_ns(*scanned, LineTimes::USUAL) <= chosen_ns;
+            }
             slots.extend(of_column.iter().filter(|other| *other != scanned));
         }
         Slots {
             slots: slots.into(),
             looked_up: looked_up.into(),
+            looks_up_near: looks_up_near.into(),
         }
     }
 
@@ -123,21 +135,16 @@ impl Slots {
             }
         }
         let looked_up = slots[..self.columns()].into();
-        (slots != self.slots).then_some(Slots { slots, looked_up })
+        (slots != self.slots).then(|| Slots {
+            slots,
+            looked_up,
+            looks_up_near: vec![true; self.columns()].into(),
+        })
     }
 
-    /// Whether a near copy of the replica that is scanned serves lookups better than the replica chosen for them.
-    pub(super) fn looks_up_near(
-        &self,
-        entry: &SegmentEntry,
-        column: usize,
-        lines: impl Fn(&ChunkPlace) -> LineTimes,
-    ) -> bool {
-        let rows = (entry.rows as usize).max(1);
-        let scanned = entry.replica(self.slots[column]);
-        let chosen = entry.replica(self.looked_up[column]);
-        let near_ns = cost_ns(Reads::Alone, scanned, rows, LineTimes::USUAL);
-        near_ns <= cost_ns(Reads::Alone, chosen, rows, lines(chosen))
+    /// Whether a near copy of the replica that is scanned serves lookups as well as the replica chosen for them.
+    pub(super) fn looks_up_near(&self, column: usize) -> bool {
+        self.looks_up_near[column]
     }
 
     /// How many there are, at least one for each column.
@@ -277,7 +284,9 @@ mod tests {
         assert_eq!(looked_up.for_lookups(|_| false), None);
         assert_eq!(slots.for_lookups(|_| true), None);
         // A near copy of what is scanned is not where values are looked up, unless far memory is slow.
-        assert!(!slots.looks_up_near(&entry, 0, |_| LineTimes::USUAL));
-        assert!(slots.looks_up_near(&entry, 0, |_| times(5.0, 1000.0)));
+        assert!(!slots.looks_up_near(0));
+        let slow = slots.chosen_anew(&entry, |_| (), |_| times(5.0, 1000.0));
+        assert_eq!(chosen(&slow), (1, 0));
+        assert!(slow.looks_up_near(0) && slow != slots);
     }
 }

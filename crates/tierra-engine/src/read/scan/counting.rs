@@ -26,7 +26,7 @@ pub(super) struct Counting {
     last: Vec<(u64, u64)>,
     read: u64,
     /// Of the current segment.
-    uses: Arc<[Uses]>,
+    uses: Arc<[Arc<Uses>]>,
     /// Bytes read of the current segment, by column.
     read_bytes: Vec<u64>,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch};
 use tierra_column::{Encoding, LogicalType};
+use tierra_memory::placement::LineTimes;
 
 use crate::segment::Segment;
 use crate::support::options;
@@ -78,4 +79,25 @@ fn headers_are_shared_and_what_was_verified_stays_so() {
     assert_eq!([verified(&again, 0), verified(&again, 1)], [[0], [1]]);
     let looked_up = again.for_lookups();
     assert_eq!([verified(looked_up, 0), verified(looked_up, 1)], [[2], [1]]);
+}
+
+#[test]
+fn lookups_elsewhere_make_no_case_for_a_near_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (database, table) = opened(&dir);
+    let counts = |column: usize| {
+        let segment = segment(&table);
+        let looked_up = segment.for_lookups();
+        Arc::ptr_eq(&segment.uses()[column], &looked_up.uses()[column])
+    };
+    assert_eq!([counts(0), counts(1)], [false, true]);
+    // Where far memory is slow, a near copy would serve lookups as well.
+    let before = segment(&table).for_lookups().encoding(0);
+    database.storage().tiers().open[0].lines.set(LineTimes {
+        in_order_ns: 5.0,
+        alone_ns: 1000.0,
+    });
+    database.choose_replicas().unwrap();
+    assert_eq!(segment(&table).for_lookups().encoding(0), before);
+    assert_eq!([counts(0), counts(1)], [true, true]);
 }
