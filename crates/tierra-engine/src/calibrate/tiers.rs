@@ -43,16 +43,18 @@ impl Database {
             }
         }
         self.choose_replicas()?;
+        self.wait_for_near_copies()?;
         Ok(measured)
     }
 
     /// Chooses anew which replicas are read, of each chunk those that cost least. That is done when a database is opened and when rows
-    /// are written; a program that changes the far memory that is emulated calls it then.
+    /// are written; a program that changes the far memory that is emulated calls it then. Blocks until it is done; snapshots of before
+    /// read what they did.
     ///
     /// # Errors
     /// A writer that has failed.
     pub fn choose_replicas(&self) -> Result<(), TableError> {
-        self.requests().send(Request::ChooseReplicas);
-        self.wait_for_near_copies()
+        let choose = |reply| Request::ChooseReplicas { reply: Some(reply) };
+        Ok(self.requests().ask(choose)?)
     }
 }

@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tierra_memory::placement::Uses;
+use tierra_memory::placement::{LineTimes, Uses};
 use tierra_memory::{NearCopy, NearMemory};
 
 use super::chunk_headers::ChunkHeaders;
 use super::slots::Slots;
-use super::{ChunkBytes, ChunkParts, Segment, far_bytes, line_times, rebuild};
+use super::{ChunkBytes, ChunkParts, Segment, far_bytes, rebuild};
 use crate::error::{DamageError, ScanError, StorageError};
 use crate::integrity::checked_copy::checked_copy;
 use crate::manifest::{ChunkPlace, ReplicaNumber, SegmentEntry};
@@ -146,12 +146,13 @@ impl Segment {
         self.of_same_rows(entry, parts, extents, spec, verified)
     }
 
-    /// The same rows, read from the cheapest of the replicas whose extents are in the least trouble; `None` if these are read already.
+    /// The same rows, read from the replicas whose extents are in the least trouble, of these the cheapest; `None` if they are already.
     /// Near copies of others go.
     pub(crate) fn read_elsewhere<T: Ord>(
         &self,
         spec: &TableSpec,
         trouble: impl Fn(&OwnedExtent) -> T,
+        lines: impl Fn(&OwnedExtent) -> LineTimes,
     ) -> Result<Option<Arc<Self>>, DamageError> {
         // Without any copy there is nothing to be read.
         let trouble = |replica: ReplicaNumber| {
@@ -159,7 +160,10 @@ impl Segment {
             let extent = self.extents[extent].as_deref();
             (extent.is_none(), extent.map(&trouble))
         };
-        let lines = |place: &ChunkPlace| line_times(&self.extents, place);
+        let lines = |place: &ChunkPlace| {
+            let extent = self.extents[place.extent as usize].as_deref();
+            extent.map_or(LineTimes::USUAL, &lines)
+        };
         let slots = self.slots.chosen_anew(&self.entry, trouble, lines);
         match slots == *self.slots {
             true => Ok(None),

@@ -304,8 +304,13 @@ pub(crate) enum Request {
     /// Not answered: pages were lost, or a copy cannot be repaired. Data that only the writer writes (logs' rows, manifests) is
     /// rewritten, and other replicas of chunks are read.
     Losses,
-    /// Not answered: which replicas are read is to be chosen anew, because a tier was lost, or costs something else.
-    ChooseReplicas,
+    /// Which replicas are read is to be chosen anew, because a tier was lost, or costs something else. Answered, if at all, when they
+    /// are.
+    ChooseReplicas {
+        reply: Option<SyncSender<()>>,
+    },
+    /// From the writer to itself: goes on with that.
+    GoOnChoosing,
     /// From the writer to itself: a background job has ended.
     JobEnded,
     /// Not answered: a commit that was made at once has left something to do, or something to wait for.

@@ -17,7 +17,6 @@ use crate::storage::Storage;
 use crate::storage::extent::{ExtentCopy, OwnedExtent};
 use crate::storage::faults::FaultKind;
 use crate::table::Table;
-use crate::table::version::TableVersion;
 use crate::tail::{self, Named, TailLog};
 
 /// Retries of a publication after pages that it needs were lost.
@@ -57,45 +56,6 @@ fn note_replaced(extent: &Arc<OwnedExtent>) {
 }
 
 impl Writer {
-    /// Chooses anew which replicas of chunks are read: none in a tier that is lost, or in a copy that cannot be repaired, if there is
-    /// another, and else those that cost least. Publishes no manifest: the next open chooses anew.
-    pub(super) fn choose_replicas(&self) {
-        let tiers = self.storage.tiers();
-        let trouble = |extent: &OwnedExtent| {
-            let read = extent.first();
-            (read.refuses_repair(), tiers.get(read.tier()).is_none())
-        };
-        for table in self.catalog.tables() {
-            let current = table.current();
-            let mut changed = Vec::new();
-            let segments = current.segments.iter().map(|segment| {
-                match segment.read_elsewhere(table.spec(), trouble) {
-                    Ok(Some(other)) => {
-                        changed.push(segment.id());
-                        other
-                    }
-                    Ok(None) => segment.clone(),
-                    Err(error) => {
-                        let (table, segment_id) = (&table.spec().name, segment.id());
-                        tracing::error!(table, segment = segment_id, %error, "no other replicas of a segment can be read");
-                        segment.clone()
-                    }
-                }
-            });
-            let segments = segments.collect();
-            if changed.is_empty() {
-                continue;
-            }
-            let name = &table.spec().name;
-            tracing::info!(table = name, segments = ?changed, "other replicas of chunks are read from now on");
-            table.publish(TableVersion {
-                segments,
-                ..current.next()
-            });
-            table.ask_for_near_copies(changed);
-        }
-    }
-
     /// Handles lost pages: a tail whose log lost pages becomes a segment, dictionaries without an intact copy get new pieces, and
     /// each tier gets a new manifest.
     pub(super) fn repair_losses(&mut self) {

@@ -5,6 +5,7 @@
 //! every answered request is in it, or in a log that it names.
 
 mod background;
+mod choose;
 mod commit;
 mod compact;
 mod compact_step;
@@ -201,14 +202,15 @@ impl Writer {
             Request::CopyIndexesNear { table } => {
                 self.background.push(BackgroundTask::CopyIndexes(table));
             }
-            // What is placed in the background comes before it in the queue.
-            Request::Wait { reply } if self.placing > 0 => {
+            // What is placed or chosen in the background comes before it.
+            Request::Wait { reply } if self.placing > 0 || self.choosing.is_some() => {
                 self.requests.send(Request::Wait { reply });
             }
             Request::Wait { reply } => self.background.push(BackgroundTask::Answer(reply)),
             Request::GiveBack => self.give_back_space(),
             Request::Losses => self.repair_losses(),
-            Request::ChooseReplicas => self.choose_replicas(),
+            Request::ChooseReplicas { reply } => self.begin_choosing(reply),
+            Request::GoOnChoosing => self.go_on_choosing(),
             Request::JobEnded => self.end_job(),
             Request::GoOn => {}
             Request::Close => return false,

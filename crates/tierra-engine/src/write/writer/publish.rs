@@ -74,7 +74,7 @@ impl Writer {
             }
         }
         // Once more when the version that belongs to this manifest is there: it may be read where the one before it was.
-        self.requests.send(Request::ChooseReplicas);
+        self.requests.send(Request::ChooseReplicas { reply: None });
         self.leave_lost_tiers()
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::background::Background;
+use super::choose::Choosing;
 use super::failed_builds::FailedBuilds;
 use super::published::Published;
 use crate::storage::Storage;
@@ -34,6 +35,8 @@ pub(crate) struct Writer {
     pub(super) background: Background,
     /// Tables that are being brought to their placements without being asked for: a step of each is in the queue.
     pub(super) placing: usize,
+    /// Of what replicas are being chosen: the next step is in the queue.
+    pub(super) choosing: Option<Choosing>,
     /// Space that is free with the next publication.
     pub(super) superseded: Vec<Arc<ExtentCopy>>,
     /// A request that was taken from the queue too early, and comes next.
@@ -67,6 +70,7 @@ impl Writer {
             failed_builds: FailedBuilds::default(),
             background: Background::default(),
             placing: 0,
+            choosing: None,
             superseded: Vec::new(),
             put_back: None,
             must_cut_logs: false,
