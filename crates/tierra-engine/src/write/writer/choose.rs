@@ -13,6 +13,7 @@ use super::state::Writer;
 use crate::error::DamageError;
 use crate::segment::Segment;
 use crate::spec::replicas::TierId;
+use crate::storage::Storage;
 use crate::storage::extent::OwnedExtent;
 use crate::storage::tiers::Tiers;
 use crate::table::Table;
@@ -39,6 +40,16 @@ pub(super) struct TierCosts {
 }
 
 impl TierCosts {
+    /// What it costs now.
+    pub(super) fn now(storage: &Storage) -> TierCosts {
+        let tiers = storage.tiers();
+        let lines = tiers.open.iter().map(|tier| (tier.id, tier.lines.times()));
+        TierCosts {
+            lines: lines.collect(),
+            tiers,
+        }
+    }
+
     fn line_times(&self, extent: &OwnedExtent) -> LineTimes {
         let read = extent.first();
         let known = self.lines.iter().find(|(tier, _)| *tier == read.tier());
@@ -60,16 +71,6 @@ impl TierCosts {
 }
 
 impl Writer {
-    /// What reading costs now.
-    pub(super) fn tier_costs(&self) -> TierCosts {
-        let tiers = self.storage.tiers();
-        let lines = tiers.open.iter().map(|tier| (tier.id, tier.lines.times()));
-        TierCosts {
-            lines: lines.collect(),
-            tiers,
-        }
-    }
-
     /// Chooses for all segments at once.
     pub(super) fn choose_replicas(&self) {
         for table in self.catalog.tables() {
@@ -127,7 +128,7 @@ impl Writer {
         after: Option<u32>,
         replicas_most: usize,
     ) -> Option<u32> {
-        let (costs, current) = (self.tier_costs(), table.current());
+        let (costs, current) = (TierCosts::now(&self.storage), table.current());
         let mut segments = current.segments.to_vec();
         let (mut changed, mut replicas, mut last) = (Vec::new(), 0, None);
         let is_left = |segment: &&mut Arc<Segment>| after.is_none_or(|after| segment.id() > after);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tierra_column::{ChunkPlan, EncodeError, ValueChecksums};
 use tierra_memory::PoolError;
 
+use super::choose::TierCosts;
 use super::state::Writer;
 use crate::error::{ScanError, StorageError};
 use crate::manifest::{ChunkPlace, ExtentId, ReplicaNumber, SegmentEntry, TableEntry};
@@ -122,7 +123,9 @@ impl Writer {
             return Ok(None);
         };
         let opened = segment.with_replicas(Arc::new(next.entry), next.extents, table.spec())?;
-        Ok(Some((opened, next.fresh)))
+        // What lies in a tier that was lost is still mapped, and was opened as well.
+        let elsewhere = TierCosts::now(&self.storage).read_elsewhere(table, &opened)?;
+        Ok(Some((elsewhere.unwrap_or(opened), next.fresh)))
     }
 
     fn publish_replicas(

@@ -9,6 +9,7 @@ use tierra_column::Encoding;
 use tierra_memory::Pool;
 use tierra_memory::faults::Injector;
 
+use super::choose::TierCosts;
 use crate::manifest::ReplicaNumber;
 use crate::support::{CITY, all_rows, options, rows, spec};
 use crate::table::requests::{BulkChange, BulkCommit, Request, SeenRows};
@@ -216,6 +217,27 @@ fn a_tier_that_fails_is_left_for_replicas_in_other_encodings() {
     database.wait_for_near_copies().unwrap();
     let copies = database.copies().unwrap();
     assert!(copies.iter().all(|copy| copy.is_complete), "{copies:?}");
+}
+
+/// What it has is still mapped, and is opened as well when a placement opens the segment.
+#[test]
+fn a_tier_that_was_left_is_not_read_in_what_is_opened_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let database = opened(&db, ["far/delta", "b/static"]);
+    let table = database.table("t").unwrap();
+    Injector::new(1).refuse_writes(&database.pools()[1]);
+    table.append(&[rows(ROWS..ROWS + 1)]).unwrap();
+    assert_eq!(database.missing_tiers()[0].0, "b");
+    let segment = table.current().segments[0].clone();
+    let (entry, extents) = (segment.entry().clone(), segment.extents().to_vec());
+    let opened = segment.with_replicas(entry, extents, table.spec()).unwrap();
+    assert_eq!(opened.tier(0), Some("b"));
+    let costs = TierCosts::now(table.storage());
+    let elsewhere = costs.read_elsewhere(&table, &opened).unwrap().unwrap();
+    assert_eq!(elsewhere.tier(0), Some("far"));
+    let none = costs.read_elsewhere(&table, &elsewhere).unwrap();
+    assert!(none.is_none());
 }
 
 /// The publication of an index finds out that the tier is lost: the version that it makes is one of before that.
