@@ -49,9 +49,12 @@ const AS_PROFILE_SAYS: &str = "auto";
 /// The value of `tierra.access` that leaves the mode to each tier.
 const AS_TIERS_SAY: &str = "tier";
 
+/// The far memory that is emulated.
+pub(crate) const EMULATE: &str = "tierra.emulate";
+
 /// The settings of the database or of the process: one session sets them for all.
 const SHARED: [&str; 4] = [
-    "tierra.emulate",
+    EMULATE,
     "tierra.frames",
     "tierra.scrub_pace",
     "tierra.verify_reads",

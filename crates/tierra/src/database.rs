@@ -251,6 +251,8 @@ impl Options {
         let session = Session::new(Arc::clone(&engine), &self.session)?;
         if let Some(far) = self.emulate {
             emulation::set(Some(far))?;
+            // It was opened for memory that is not emulated.
+            engine.choose_replicas()?;
         }
         Ok(Database {
             engine,

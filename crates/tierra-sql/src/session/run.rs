@@ -33,7 +33,8 @@ use crate::memory::{self, Planning, Watched, Writing};
 use crate::names::{identifier, single_name};
 use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
-use crate::settings::TierraSettings;
+use crate::settings::{EMULATE, TierraSettings};
+use crate::sink::blocking;
 use crate::statement::{Compact, Parsed, prepared};
 use crate::view::View;
 use crate::{defect, nested_values, ordered_keys, settings};
@@ -404,6 +405,7 @@ impl Session {
 
     /// Runs statements that change only the session.
     async fn run_setting(&self, mut statement: LogicalStatement) -> Result<Outcome, SqlError> {
+        let mut variable = String::new();
         let command = match &mut statement {
             LogicalStatement::SetVariable(set) => {
                 fixed::refuse(&set.variable)?;
@@ -411,6 +413,7 @@ impl Session {
                 if set.variable.starts_with(SPILLED) {
                     self.check_files()?;
                 }
+                variable.clone_from(&set.variable);
                 "SET"
             }
             LogicalStatement::ResetVariable(reset) => {
@@ -419,6 +422,7 @@ impl Session {
                 // DataFusion resets its own settings to its own defaults.
                 if let Some(key) = reset.variable.strip_prefix("tierra.") {
                     self.reset_setting(key)?;
+                    self.heed_emulation(&reset.variable).await?;
                     return Ok(done("RESET"));
                 }
                 "RESET"
@@ -430,7 +434,17 @@ impl Session {
         let plan = LogicalPlan::Statement(statement);
         self.context.execute_logical_plan(plan).await?;
         self.apply_settings()?;
+        self.heed_emulation(&variable).await?;
         Ok(done(command))
+    }
+
+    /// Has replicas chosen anew if this setting has changed what far memory costs.
+    async fn heed_emulation(&self, setting: &str) -> Result<(), SqlError> {
+        if setting == EMULATE {
+            let database = Arc::clone(&self.database);
+            blocking(move || database.choose_replicas()).await?;
+        }
+        Ok(())
     }
 
     /// Resets a setting of Tierra.

@@ -115,14 +115,15 @@ impl Experiment for ReplicaChoice {
         for distribution in Distribution::ALL {
             let store = Store::create(lab, lab::threads())?;
             let expected = rates.expected(distribution);
-            let stored = rates.store(&store, &expected)?;
+            let mut stored = rates.store(&store, &expected)?;
             for threads in lab::thread_counts() {
                 for (memory, emulated) in memories(threads) {
                     for operator in Operator::ALL {
                         let (name, at) = (operator.name(), threads_name(threads));
                         let cell = format!("{name}, {}, {memory}, {at}", distribution.name());
                         bar.set_message(cell.clone());
-                        let samples = rates.measure(&stored, operator, threads, emulated)?;
+                        let samples =
+                            rates.measure(&store, &mut stored, operator, threads, emulated)?;
                         for (policy, samples) in rates.policies.iter().zip(samples) {
                             rows.push(
                                 Row::new()

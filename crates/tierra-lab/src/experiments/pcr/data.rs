@@ -159,6 +159,13 @@ impl Store {
         settled.by(Tierra::ENGINE, "copying rows near")
     }
 
+    /// Has the replicas chosen that are read, for the memory that is emulated now.
+    pub(super) fn choose_replicas(&self) -> Result<(), LabError> {
+        let chosen = self.database.choose_replicas();
+        chosen.by(Tierra::ENGINE, "choosing replicas")?;
+        self.settle()
+    }
+
     /// Waits for near copies, and drops a table.
     pub(super) fn drop_table(&self, table: Arc<Table>) -> Result<(), LabError> {
         let name = table.spec().name.clone();

@@ -128,6 +128,11 @@ impl<'a> Stored<'a> {
         Ok(stored)
     }
 
+    /// Reads the replicas that are chosen now.
+    pub(super) fn follow_choice(&mut self) {
+        self.snapshot = self.snapshot.table().snapshot();
+    }
+
     /// Has every thread run an operator again and again for so long; values a second of all of them. Every answer is checked.
     pub(super) fn rate(
         &self,

@@ -59,12 +59,15 @@ impl Rates {
     /// The samples of each policy: values a second of all threads.
     pub(super) fn measure(
         &self,
-        stored: &[Stored<'_>],
+        store: &Store,
+        stored: &mut [Stored<'_>],
         operator: Operator,
         threads: usize,
         far: Option<FarMemory>,
     ) -> Result<Vec<Vec<u64>>, LabError> {
         emulating(far, || {
+            store.choose_replicas()?;
+            stored.iter_mut().for_each(Stored::follow_choice);
             samples(stored.len(), self.rounds, |turn| {
                 let rate = stored[turn.contender].rate(operator, threads, self.lasts)?;
                 Ok(rate as u64)

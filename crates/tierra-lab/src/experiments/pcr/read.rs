@@ -111,13 +111,13 @@ impl Experiment for PcrRead {
         for distribution in Distribution::ALL {
             let store = Store::create(lab, lab::threads())?;
             let expected = rates.expected(distribution);
-            let stored = rates.store(&store, &expected)?;
+            let mut stored = rates.store(&store, &expected)?;
             for threads in lab::thread_counts() {
                 for operator in Operator::ALL {
                     let query = format!("{}, {}", distribution.name(), threads_name(threads));
                     bar.set_message(format!("{} {query}", operator.name()));
                     let far = Some(optane(threads));
-                    let samples = rates.measure(&stored, operator, threads, far)?;
+                    let samples = rates.measure(&store, &mut stored, operator, threads, far)?;
                     for (policy, samples) in rates.policies.iter().zip(samples) {
                         let row = Row::new()
                             .text(operator.name(), &query)

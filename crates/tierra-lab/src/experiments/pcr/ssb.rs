@@ -163,6 +163,8 @@ impl Experiment for PcrSsb {
         bar.finish_and_clear();
         for threads in lab::thread_counts() {
             let times = emulating(Some(optane(threads)), || {
+                all.iter()
+                    .try_for_each(|loaded| loaded.store.choose_replicas())?;
                 samples(policies.len(), rounds, |turn| {
                     let sessions = &mut all[turn.contender].sessions[..threads];
                     let time = at_once(sessions, |thread, session| {
@@ -263,7 +265,7 @@ struct Loaded {
     sessions: Vec<Session>,
     written_bytes: u64,
     // Removed last.
-    _store: Store,
+    store: Store,
 }
 
 impl Loaded {
@@ -294,7 +296,7 @@ impl Loaded {
                 .map(|_| session())
                 .collect::<Result<_, _>>()?,
             written_bytes,
-            _store: store,
+            store,
         })
     }
 }
