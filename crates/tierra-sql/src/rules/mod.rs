@@ -87,6 +87,8 @@ use plan::{Guard, PhysicalGuard, guard};
 const GROUPING: &str = "resolve_grouping_function";
 /// DataFusion's rule for comparisons with ANY and ALL, which ours replaces.
 const SET_COMPARISONS: &str = "rewrite_set_comparison";
+/// DataFusion's rule that joins a LATERAL that it can.
+const LATERALS_JOINED: &str = "decorrelate_lateral_join";
 /// DataFusion's rule that merges lists.
 const SIMPLIFIED: &str = "simplify_expressions";
 /// DataFusion's physical rule after which the smaller side and the mode of each join are fixed.
@@ -143,6 +145,11 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .iter()
         .position(|rule| rule.name() == shifted_sums::BEFORE);
     rules.insert(shared.unwrap_or(rules.len()), Arc::new(shifted_sums::RULE));
+    let joined = rules.iter().position(|rule| rule.name() == LATERALS_JOINED);
+    rules.insert(
+        joined.map_or(rules.len(), |place| place + 1),
+        Arc::new(correlated::PlainInputs),
+    );
     rules.push(Arc::new(repeated_keys::RULE));
     rules.push(Arc::new(casts::RULE));
     for (name, guarding) in GUARDS {
@@ -208,10 +215,12 @@ mod tests {
         let logical = Optimizer::new();
         let logical = |name: &str| logical.rules.iter().any(|rule| rule.name() == name);
         let guarded = GUARDS.map(|(name, _)| name);
-        for name in guarded
-            .into_iter()
-            .chain([SET_COMPARISONS, SIMPLIFIED, shifted_sums::BEFORE])
-        {
+        for name in guarded.into_iter().chain([
+            SET_COMPARISONS,
+            LATERALS_JOINED,
+            SIMPLIFIED,
+            shifted_sums::BEFORE,
+        ]) {
             assert!(logical(name), "DataFusion has no logical rule {name}");
         }
         let analyzer = Analyzer::new();

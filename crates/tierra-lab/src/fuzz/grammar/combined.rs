@@ -91,8 +91,10 @@ impl Grammar<'_> {
             _ => Expr::of(
                 sql![
                     ordered,
-                    "array_to_string(array_agg(",
+                    // DuckDB's text of NULLs alone is NULL.
+                    "array_to_string(array_agg(coalesce(",
                     &text.sql,
+                    ", 'none')",
                     order,
                     ", ';')"
                 ],

@@ -72,6 +72,11 @@ impl Grammar<'_> {
             parts.push(sql![by, self.direction()]);
         }
         let mut marks = self.marks(Some(Construct::Limit), &query.sql, &filter);
+        if self.choices.once_in(4) {
+            let of = scope.fields[self.choices.index(count)].expr.clone();
+            parts.insert(0, sql![self.coarse(&of).sql, self.direction()]);
+            marks = sql![marks, Construct::OrderOfExpression];
+        }
         if self.choices.once_in(3) {
             let partition = self.partition_by(&scope);
             let window = self.window_function(&scope, &partition);

@@ -9,6 +9,7 @@
 //! | [`predicate`] | conditions, in three-valued logic |
 //! | [`drawn`] | conditions with random() that it does not decide |
 //! | [`subquery`] | EXISTS, IN, ANY, ALL and scalar subqueries, correlated and not |
+//! | [`correlated`] | those that refer to the row outside from below groups, LIMIT, windows and set operations |
 //! | [`relation`] | FROM: tables, joins, derived tables, common table expressions |
 //! | [`select`] | queries: plain, DISTINCT, set operations, ORDER BY with LIMIT |
 //! | [`levels`] | queries of queries, each with its LIMIT and with names that change their columns; DISTINCT ON |
@@ -30,13 +31,16 @@
 //! | `extract(second ..)` | whole seconds in Tierra and DuckDB, with the fraction in PostgreSQL: no peer checks it |
 //! | DISTINCT ON whose ORDER BY has the expressions in another order | Tierra refuses it |
 //! | lag and lead with a default that is no literal | Tierra refuses it |
-//! | LATERAL and correlated subqueries with LIMIT, or the outer row in their select list; `LATERAL unnest(..)` | Tierra refuses them |
+//! | `LATERAL unnest(..)` | Tierra refuses it |
+//! | array_to_string of NULLs alone | empty in Tierra and PostgreSQL, NULL in DuckDB |
+//! | QUALIFY without a window function | Tierra refuses it |
 //! | columns of lists in tables | Tierra has none; lists are made of columns and by array_agg |
 //! | random() where DISTINCT ON, PARTITION BY or ORDER BY name the same expression twice | no engine says whether both are one value |
 
 mod aggregate;
 mod coarse;
 mod combined;
+mod correlated;
 mod drawn;
 mod lateral;
 mod levels;

@@ -2,6 +2,7 @@
 
 use super::super::construct::Construct;
 use super::super::sql::{Sql, sql};
+use super::super::value::Type;
 use super::{Expr, Field, Grammar, Named, Scope, Subqueries};
 
 impl Grammar<'_> {
@@ -98,6 +99,9 @@ impl Grammar<'_> {
         if !self.limits.sqlite && self.choices.once_in(12) {
             return self.lateral(left_sql, left);
         }
+        if self.choices.once_in(10) {
+            return self.using(left_sql, left);
+        }
         let (right_sql, right) = self.relation(depth.min(1));
         // Not every parser reads a join on the right without parentheses.
         let right_sql = match right.joined {
@@ -179,6 +183,70 @@ impl Grammar<'_> {
                 Scope { rows, ..both },
             ),
         }
+    }
+
+    /// A join of a relation's rows with those of a table by USING: both sides have two columns, and one of them is merged.
+    fn using(&mut self, left_sql: Sql, left: Scope) -> (Sql, Scope) {
+        let (right_sql, right) = self.base();
+        let is_number = |ty: Type| matches!(ty, Type::Int | Type::Big);
+        let mine = self.field(&left, |expr| expr.same).map(|field| field.expr);
+        let theirs = mine.as_ref().and_then(|mine| {
+            let fits = |expr: &Expr| expr.ty == mine.ty || is_number(expr.ty) && is_number(mine.ty);
+            self.field(&right, |expr| expr.same && fits(expr))
+        });
+        let (Some(mine), Some(theirs)) = (mine, theirs.map(|field| field.expr)) else {
+            return (left_sql, left);
+        };
+        if left.rows * right.rows > self.limits.rows {
+            return (left_sql, left);
+        }
+        let merged = self.name("k");
+        let mut fields = vec![Field::named(
+            &Expr {
+                // The wider type, in which the engines may differ, is used in nothing that could go beyond the narrower.
+                ty: if mine.ty == theirs.ty {
+                    mine.ty
+                } else {
+                    Type::Big
+                },
+                ..Expr::of(Sql::default(), &[&mine, &theirs])
+            },
+            merged.clone(),
+        )];
+        let mut sides = Vec::new();
+        for (from, scope, key) in [(left_sql, &left, &mine), (right_sql, &right, &theirs)] {
+            let alias = self.name("d");
+            let others = self.some_fields(scope, 2);
+            let (list, columns) = self.list(&others);
+            let comma = if others.is_empty() { "" } else { ", " };
+            let key = sql![&key.sql, format!(" AS {merged}"), comma];
+            sides.push(sql![
+                "(SELECT ",
+                key,
+                list,
+                " FROM ",
+                from,
+                format!(") AS {alias}")
+            ]);
+            fields.extend(in_alias(&columns, &alias));
+        }
+        let word = self
+            .choices
+            .one_of(&[" JOIN ", " LEFT JOIN ", " RIGHT JOIN ", " FULL JOIN "]);
+        let mark = match mine.ty == theirs.ty {
+            true => Sql::default(),
+            false => Construct::UsingOfTypes.into(),
+        };
+        let scope = Scope {
+            fields,
+            rows: left.rows * right.rows + left.rows + right.rows,
+            joined: true,
+            derived: true,
+            ..Scope::default()
+        };
+        let behind = format!(" USING ({merged})");
+        let sql = sql![mark, Construct::Using, Sql::joined(sides, word), behind];
+        (sql, scope)
     }
 
     /// ON, and the most rows that can match.

@@ -75,6 +75,9 @@ impl Grammar<'_> {
 
     /// EXISTS, IN, ANY or ALL.
     pub(super) fn membership(&mut self, outer: &Scope) -> Option<Sql> {
+        if self.subqueries >= Subqueries::Conditions && self.choices.once_in(3) {
+            return self.correlated_membership(outer);
+        }
         let signs: &[_] = match self.subqueries >= Subqueries::Conditions {
             true => &SIGNS,
             false => &[],
@@ -99,6 +102,9 @@ impl Grammar<'_> {
 
     /// A subquery that yields one value: an aggregate of all rows, or one row.
     pub(super) fn scalar_subquery(&mut self, outer: &Scope, ty: Type) -> Option<Expr> {
+        if self.subqueries == Subqueries::All && self.choices.once_in(3) {
+            return self.correlated_value(outer, ty);
+        }
         match self.choices.below(5) {
             0 => return self.first_row(ty),
             1 if self.subqueries == Subqueries::All => {

@@ -69,13 +69,16 @@ impl Grammar<'_> {
         } else if !self.limits.sqlite && self.choices.once_in(6) {
             let tested = self.window_function(&scope, &partition);
             if tested.same {
+                let window = tested.sql.plain();
                 let of = Scope {
                     fields: vec![Field::from(tested)],
                     rows: scope.rows,
                     ..Scope::default()
                 };
                 let condition = self.predicate(&of, 0);
-                sql = sql![sql, Construct::Qualify, " QUALIFY ", condition];
+                if condition.plain().contains(&window) {
+                    sql = sql![sql, Construct::Qualify, " QUALIFY ", condition];
+                }
             }
         }
         Query {

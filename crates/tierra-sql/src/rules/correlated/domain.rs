@@ -24,7 +24,7 @@ use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{
     Aggregate, Distinct, DistinctOn, Filter, Join, Limit, Projection, Sort, SubqueryAlias, Union,
-    Window,
+    Values, Window,
 };
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
@@ -194,6 +194,7 @@ impl Domain<'_> {
             LogicalPlan::Limit(limit) => self.limit(limit),
             LogicalPlan::Join(join) => self.join(join, plan),
             LogicalPlan::Union(union) => self.union(union),
+            LogicalPlan::Values(values) => self.for_all(&rows_apart(values)?),
             other => {
                 let what = other.display().to_string();
                 let what = what.split(':').next().unwrap_or_default();
@@ -481,4 +482,24 @@ impl Domain<'_> {
         let columns: Vec<Expr> = columns.skip(self.columns.len()).collect();
         self.named(LogicalPlan::Union(all), number, columns, &union.schema)
     }
+}
+
+/// The rows of VALUES as the rows of one projection each.
+fn rows_apart(values: &Values) -> Result<LogicalPlan> {
+    let row = |row: &Vec<Expr>| {
+        let columns = row.iter().zip(values.schema.fields());
+        let columns = columns.map(|(expr, field)| {
+            let typed = cast(expr.clone(), field.data_type().clone());
+            typed.alias(field.name())
+        });
+        LogicalPlanBuilder::empty(true).project(columns)?.build()
+    };
+    let rows = values.values.iter().map(row).collect::<Result<Vec<_>>>()?;
+    Ok(match <[LogicalPlan; 1]>::try_from(rows) {
+        Ok([row]) => row,
+        Err(rows) => {
+            let rows = rows.into_iter().map(Arc::new).collect();
+            LogicalPlan::Union(Union::try_new_with_loose_types(rows)?)
+        }
+    })
 }

@@ -14,14 +14,16 @@
 //! A subquery for one value that has more rows is an error when it runs ([`OnlyRow`]).
 
 mod domain;
+mod laterals;
 mod one_row;
 mod plain;
 mod references;
+mod repeatable;
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, DFSchema, JoinType, not_impl_err};
+use datafusion::common::{Column, DFSchema, JoinType};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::logical_plan::{Filter, Join};
@@ -31,7 +33,10 @@ use datafusion::optimizer::AnalyzerRule;
 
 use self::domain::{Domain, ForAll, Numbers, same, value};
 use self::references::{outer_columns, subquery_of, with_subquery};
+use self::repeatable::repeatable;
 use super::plan::{map_under_names, uses};
+
+pub(super) use self::laterals::PlainInputs;
 
 /// The rule.
 #[derive(Debug)]
@@ -45,6 +50,7 @@ impl AnalyzerRule for Correlated {
     /// From the outermost subquery in: what an inner one refers to further out has become a column by then.
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut numbers = Numbers::default();
+        let plan = laterals::joined(plan, true, &mut numbers)?;
         plan.transform_down_with_subqueries(|plan| rewrite(plan, &mut numbers))
             .data()
     }
@@ -262,33 +268,5 @@ impl Side {
             .filter(condition)?
             .project(columns)?
             .build()
-    }
-}
-
-/// A plan with all rows of `plan`, perhaps more, that has them each time.
-fn repeatable(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = without_limits(plan)?;
-    let changes = plan.exists(|node| {
-        Ok(matches!(node, LogicalPlan::Limit(_)) || uses(node, Expr::is_volatile)?)
-    })?;
-    if changes {
-        return not_impl_err!(
-            "a subquery like this that refers to a row of random values, or of an aggregate over the first rows of a table: store the rows first"
-        );
-    }
-    Ok(plan)
-}
-
-/// A plan with all rows of `plan` and those that limits leave out.
-fn without_limits(plan: LogicalPlan) -> Result<LogicalPlan> {
-    match plan {
-        LogicalPlan::Limit(limit) => without_limits(Arc::unwrap_or_clone(limit.input)),
-        LogicalPlan::Projection(_)
-        | LogicalPlan::Filter(_)
-        | LogicalPlan::SubqueryAlias(_)
-        | LogicalPlan::Sort(_) => plan
-            .map_children(|input| without_limits(input).map(Transformed::yes))
-            .data(),
-        other => Ok(other),
     }
 }

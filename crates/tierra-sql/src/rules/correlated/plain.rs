@@ -9,6 +9,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
 use super::references::{outer_columns, refers, subquery_of};
+use crate::rules::plan::schema_below;
 
 /// Whether `rows`, which refers to a row outside, is of a form that is left to DataFusion.
 pub(super) fn is_plain(rows: &LogicalPlan, is_one_value: bool, outside: &DFSchema) -> Result<bool> {
@@ -16,6 +17,24 @@ pub(super) fn is_plain(rows: &LogicalPlan, is_one_value: bool, outside: &DFSchem
         true => is_plain_value(rows, outside),
         false => is_plain_predicate(rows, outside),
     }
+}
+
+/// Whether `rows`, in FROM behind `outside`, are of a form that is left to DataFusion.
+pub(super) fn is_plain_lateral(rows: &LogicalPlan, outside: &DFSchema) -> Result<bool> {
+    let references = rows.all_out_ref_exprs();
+    let is_beside = |expr: &Expr| match expr {
+        Expr::OuterReferenceColumn(_, column) => outside.has_column(column),
+        _ => false,
+    };
+    let is_other = |node: &LogicalPlan| {
+        Ok(matches!(
+            node,
+            LogicalPlan::Distinct(_) | LogicalPlan::Subquery(_)
+        ))
+    };
+    Ok(references.iter().all(is_beside)
+        && !rows.exists(is_other)?
+        && (is_plain_value(rows, outside)? || is_plain_predicate(rows, outside)?))
 }
 
 /// An aggregate of all rows, or a row found by its key, of rows that meet conditions `column = value outside`.
@@ -97,7 +116,24 @@ fn has_equal_columns(filter: &Filter, outside: &DFSchema) -> Result<bool> {
     Ok(true)
 }
 
-/// Rows that filters, projections and inner joins yield, of which only filters refer outside.
+/// Whether a subquery in an expression of `node` is computed for all rows of it. Then those rows, and what they refer to outside, are
+/// in the subquery as well.
+fn repeats(node: &LogicalPlan, expr: &Expr) -> Result<bool> {
+    let Some(subquery) = subquery_of(expr) else {
+        return Ok(false);
+    };
+    let rows = &subquery.subquery;
+    let below = schema_below(node)?;
+    if outer_columns(rows, &below)?.is_empty() {
+        return Ok(false);
+    }
+    let is_one_value = matches!(expr, Expr::ScalarSubquery(_));
+    let is_joined =
+        !is_one_value || matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Filter(_));
+    Ok(!is_joined || !is_plain(rows, is_one_value, &below)?)
+}
+
+/// Rows that filters, projections and inner joins yield, of which only filters refer outside, and projections not below joins.
 fn is_plain_predicate(rows: &LogicalPlan, outside: &DFSchema) -> Result<bool> {
     let columns = outer_columns(rows, outside)?;
     // Conditions are not moved out of a join beside a limit.
@@ -106,7 +142,16 @@ fn is_plain_predicate(rows: &LogicalPlan, outside: &DFSchema) -> Result<bool> {
         LogicalPlan::Join(_) => Ok(refers(node, &columns)? && node.exists(is_limit)?),
         _ => Ok(false),
     };
-    let mut is_plain = !rows.exists(is_beside)?;
+    // Nor out of a projection beside a join, which does not yield what they compare.
+    let is_projected = |node: &LogicalPlan| match node {
+        LogicalPlan::Projection(_) | LogicalPlan::Distinct(_) => refers(node, &columns),
+        _ => Ok(false),
+    };
+    let is_below = |node: &LogicalPlan| match node {
+        LogicalPlan::Join(_) => Ok(refers(node, &columns)? && node.exists(is_projected)?),
+        _ => Ok(false),
+    };
+    let mut is_plain = !rows.exists(is_beside)? && !rows.exists(is_below)?;
     rows.apply(|node| {
         if !refers(node, &columns)? {
             return Ok(TreeNodeRecursion::Jump);
@@ -117,7 +162,10 @@ fn is_plain_predicate(rows: &LogicalPlan, outside: &DFSchema) -> Result<bool> {
             in_expressions |= expr.contains_outer();
             expr.apply(|expr| {
                 if let Some(subquery) = subquery_of(expr) {
-                    in_subqueries |= refers(&subquery.subquery, &columns)?;
+                    // What is compared with its rows may refer outside, too.
+                    in_subqueries |= expr.contains_outer()
+                        || refers(&subquery.subquery, &columns)?
+                        || repeats(node, expr)?;
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
@@ -126,7 +174,6 @@ fn is_plain_predicate(rows: &LogicalPlan, outside: &DFSchema) -> Result<bool> {
             LogicalPlan::Filter(_) => true,
             LogicalPlan::Projection(_)
             | LogicalPlan::SubqueryAlias(_)
-            | LogicalPlan::Sort(_)
             | LogicalPlan::Distinct(Distinct::All(_)) => !in_expressions,
             LogicalPlan::Join(join) => !in_expressions && join.join_type == JoinType::Inner,
             _ => false,

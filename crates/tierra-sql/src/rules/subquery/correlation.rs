@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{TransformedResult, TreeNode};
 use datafusion::common::{Column, not_impl_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::replace_col;
-use datafusion::logical_expr::logical_plan::{Distinct, Limit, Projection, SkipType};
+use datafusion::logical_expr::logical_plan::Projection;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 
@@ -17,44 +17,6 @@ pub(super) const VALUE: &str = "tierra_value";
 /// Whether `plan` refers to an outer row.
 pub(super) fn refers_outside(plan: &LogicalPlan) -> bool {
     !plan.all_out_ref_exprs().is_empty()
-}
-
-/// The part of a correlated subquery that would be computed from other rows once its conditions are those of a join.
-pub(super) fn obstacle(rows: &LogicalPlan) -> Option<&'static str> {
-    let mut found = None;
-    let visited = rows.apply(|node| {
-        let what = match node {
-            LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => {
-                "an aggregate without GROUP BY"
-            }
-            LogicalPlan::Window(_) => "a window function",
-            LogicalPlan::Limit(limit) if skips(limit) => "OFFSET",
-            LogicalPlan::Distinct(Distinct::On(_)) => "DISTINCT ON",
-            _ => return Ok(TreeNodeRecursion::Continue),
-        };
-        Ok(match refers_outside(node) {
-            true => {
-                found = Some(what);
-                TreeNodeRecursion::Stop
-            }
-            false => TreeNodeRecursion::Continue,
-        })
-    });
-    visited.ok().and(found)
-}
-
-fn skips(limit: &Limit) -> bool {
-    !matches!(limit.get_skip_type(), Ok(SkipType::Literal(0)))
-}
-
-/// Whether `plan` yields one row for any input: aggregates without GROUP BY and HAVING.
-pub(super) fn is_one_row(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Projection(projection) => is_one_row(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => is_one_row(&alias.input),
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        _ => false,
-    }
 }
 
 /// `plan` with a name for its computed value. The name of a cast is that of its column, which may stand beside

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{Column, JoinType, NullEquality, ScalarValue, not_impl_err};
+use datafusion::common::{Column, ExprSchema, JoinType, NullEquality, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::logical_plan::{Join, JoinConstraint, Subquery};
@@ -57,31 +57,19 @@ impl<'a> Marks<'a> {
             rows,
         } = predicate;
         let plan = rows.subquery.as_ref();
-        let obstacle = correlation::obstacle(plan);
-        let value = match (subject, obstacle) {
-            (None, Some(_)) if correlation::is_one_row(plan) => lit(true),
-            (Some((value, op)), Some(_)) if correlation::is_one_row(plan) => {
-                self.computed(binary_expr(value, op, Expr::ScalarSubquery(rows)))?
-            }
-            (_, Some(obstacle)) => {
-                return not_impl_err!(
-                    "a subquery in IN, EXISTS, ANY or ALL that refers to the row outside below {obstacle}"
-                );
-            }
-            (None, None) => self.exists(plan, None)?,
-            (Some((value, op)), None) if !value.any_column_refs() => self.constant(
+        let value = match subject {
+            None => self.exists(plan, None)?,
+            Some((value, op)) if !value.any_column_refs() => self.constant(
                 value,
                 op,
                 &correlation::with_name(plan)?,
                 unknown,
                 is_negated,
             )?,
-            (Some((value, op)), None) if is_negated && unknown == Unknown::IsFalse => {
+            Some((value, op)) if is_negated && unknown == Unknown::IsFalse => {
                 return self.none(value, op, &correlation::with_name(plan)?);
             }
-            (Some((value, op)), None) => {
-                self.any(value, op, &correlation::with_name(plan)?, unknown)?
-            }
+            Some((value, op)) => self.any(value, op, &correlation::with_name(plan)?, unknown)?,
         };
         Ok(if is_negated { not(value) } else { value })
     }
@@ -183,6 +171,23 @@ impl<'a> Marks<'a> {
         if !value.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_))))? {
             return Ok(value);
         }
+        self.column(value)
+    }
+
+    /// `value` as the key of DataFusion's anti join for NOT IN. The join asks columns, not the expression, whether the key can be
+    /// NULL: it took `nullif(id, 3)` to be known if `id` is. Such a value becomes a column, which says that it can be NULL.
+    pub(super) fn anti_join_key(&mut self, value: Expr) -> Result<Expr> {
+        let schema = self.input.schema();
+        let columns = value.column_refs().into_iter();
+        let mut nullable = columns.filter_map(|column| schema.nullable(column).ok());
+        if nullable.any(|is_nullable| is_nullable) || !value.nullable(schema)? {
+            return Ok(value);
+        }
+        self.column(value)
+    }
+
+    /// `value` as a column of the input.
+    fn column(&mut self, value: Expr) -> Result<Expr> {
         let name = self.aliases.next("tierra_subject");
         let input = std::mem::take(&mut self.input);
         let columns = input.schema().columns().into_iter().map(Expr::from);

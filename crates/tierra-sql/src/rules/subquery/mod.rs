@@ -136,11 +136,11 @@ fn in_condition(condition: Expr, is_whole: bool, marks: &mut Marks<'_>) -> Resul
 }
 
 /// A predicate with NULL counted as false. DataFusion's joins answer it if they can.
-fn in_place(predicate: Predicate, is_whole: bool, marks: &mut Marks<'_>) -> Result<Expr> {
+fn in_place(mut predicate: Predicate, is_whole: bool, marks: &mut Marks<'_>) -> Result<Expr> {
     let rows = predicate.rows.subquery.as_ref();
     let is_correlated = correlation::refers_outside(rows);
     let is_joined = match &predicate.subject {
-        _ if !is_whole || correlation::obstacle(rows).is_some() => false,
+        _ if !is_whole => false,
         None => true,
         // An anti join handles NULL if it has one key.
         Some((value, Operator::Eq)) => {
@@ -148,6 +148,12 @@ fn in_place(predicate: Predicate, is_whole: bool, marks: &mut Marks<'_>) -> Resu
         }
         Some(_) => false,
     };
+    if is_joined
+        && predicate.is_negated
+        && let Some((value, _)) = &mut predicate.subject
+    {
+        *value = marks.anti_join_key(std::mem::take(value))?;
+    }
     match is_joined.then(|| predicate.joined()).flatten() {
         Some(joined) => joined,
         None => marks.value(predicate, Unknown::IsFalse),
