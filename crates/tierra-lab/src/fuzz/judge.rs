@@ -13,7 +13,11 @@ use super::table::Table;
 use super::value::{Type, decimal};
 
 /// Tierra's messages for unsupported queries and overflows: counted, but no difference. docs/sql.md names the overflows.
-const REFUSALS: [&str; 4] = [
+const REFUSALS: [&str; 6] = [
+    // A subquery that refers to rows that change when they are computed again.
+    "store the rows first",
+    // What only a key determines, in a statement with groups of joined rows or of lists.
+    "must be in GROUP BY",
     "not implemented",
     "not supported",
     "Not enough memory",

@@ -73,8 +73,15 @@ fn in_join(
     let outside = join.left.schema();
     let columns = outer_columns(&rows, outside)?;
     let is_known = matches!(join.join_type, JoinType::Inner | JoinType::Left);
-    if !is_known || keeps_plain && !columns.is_empty() && is_plain_lateral(&rows, outside)? {
+    if !is_known {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    if keeps_plain && !columns.is_empty() && is_plain_lateral(&rows, outside)? {
+        // DataFusion's join has more columns than it had, which a window above it would not expect.
+        let columns = join.schema.columns().into_iter().map(Expr::from);
+        let columns: Vec<Expr> = columns.collect();
+        let plan = LogicalPlanBuilder::from(LogicalPlan::Join(join)).project(columns)?;
+        return plan.build().map(Transformed::yes);
     }
     let rows = Arc::new(joined(Arc::unwrap_or_clone(rows), false, numbers)?);
     let schema = Arc::clone(&join.schema);
