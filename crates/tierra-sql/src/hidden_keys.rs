@@ -5,12 +5,24 @@
 //! .. GROUP BY 1, 2) GROUP BY b` it added `a`, and `b` had a row for each. A statement that is refused without keys, since it may select
 //! what only a key determines, is planned again with them, and stays refused if it groups what the planner misjudges: groups of joined
 //! rows, and elements of lists.
+//!
+//! The rows of a subquery in FROM have no keys for the planner either ([`KeylessSubqueries`]). Of `(SELECT id AS x, id AS z FROM t GROUP BY
+//! 1, 2) d` it took `x` for a key, and since the name of a cast is that of its column, `GROUP BY CAST(d.x AS DATE)` got a group for each `z`.
+
+use std::cell::Cell;
+use std::sync::Arc;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::error::Result;
+use datafusion::common::{DFSchemaRef, FunctionalDependencies};
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::logical_plan::Projection;
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::TableFactor;
 
 use crate::merged_columns;
 
@@ -62,4 +74,60 @@ fn misjudges_keys(plan: &LogicalPlan) -> Result<bool> {
         })
     })?;
     Ok(found)
+}
+
+thread_local! {
+    /// Set where [`KeylessSubqueries`] asks for the plan of a relation, which it leaves to the planner then.
+    static IS_ASKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Plans subqueries in FROM, by names of WITH too, as rows without keys.
+#[derive(Debug)]
+pub(crate) struct KeylessSubqueries;
+
+impl RelationPlanner for KeylessSubqueries {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let is_named = matches!(
+            relation,
+            TableFactor::Table { .. } | TableFactor::Derived { .. }
+        );
+        if !is_named || IS_ASKED.replace(false) {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        }
+        IS_ASKED.set(true);
+        let plan = context.plan(relation);
+        // If it was not planned at all.
+        IS_ASKED.set(false);
+        let plan = keyless(plan?)?;
+        let planned = PlannedRelation::new(plan, None);
+        Ok(RelationPlanning::Planned(Box::new(planned)))
+    }
+}
+
+fn keyless(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let without = |schema: &DFSchemaRef| {
+        let schema = schema.as_ref().clone();
+        let schema = schema.with_functional_dependencies(FunctionalDependencies::empty())?;
+        Ok::<_, DataFusionError>(Arc::new(schema))
+    };
+    match plan {
+        LogicalPlan::TableScan(_) => Ok(plan),
+        LogicalPlan::SubqueryAlias(mut alias) => {
+            if !matches!(alias.input.as_ref(), LogicalPlan::TableScan(_)) {
+                alias.schema = without(&alias.schema)?;
+            }
+            Ok(LogicalPlan::SubqueryAlias(alias))
+        }
+        // Without a name of its own.
+        plan => {
+            let columns = plan.schema().columns().into_iter().map(Expr::from);
+            let mut all = Projection::try_new(columns.collect(), Arc::new(plan))?;
+            all.schema = without(&all.schema)?;
+            Ok(LogicalPlan::Projection(all))
+        }
+    }
 }

@@ -60,17 +60,22 @@ pub(crate) fn number_of(place: usize) -> Expr {
 
 /// The place of the column that `key` is. A name alone is the planner's to find.
 pub(crate) fn place_of(key: &Expr, select: &Select) -> Option<usize> {
-    if is_alone(key) {
-        return None;
+    match is_alone(key) {
+        true => None,
+        false => same_item(key, select),
     }
-    let key = form(key, select);
+}
+
+/// The place of the first column with this expression.
+pub(crate) fn same_item(expr: &Expr, select: &Select) -> Option<usize> {
+    let wanted = form(expr, select);
     let items = select.projection.iter().map(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
         _ => None,
     });
     // How many columns `*` has is not known.
     let mut items = items.map_while(|expr| expr);
-    items.position(|expr| form(expr, select) == key)
+    items.position(|expr| form(expr, select) == wanted)
 }
 
 /// Whether `key` is an expression with a name that `select` gives to something else than what FROM calls so.

@@ -10,6 +10,15 @@
 //! ```
 //! A key with a subquery becomes a column as well, because the planner does not look into it for columns that only FROM has.
 //!
+//! The number of a column is read outside too, where the planner takes none: in a select list with groups it knows aggregates, group
+//! keys and aliases, and no other expressions.
+//!
+//! ```text
+//! SELECT k, count(*) + 1 FROM a GROUP BY k ORDER BY 2, sum(x)
+//!
+//! SELECT * EXCLUDE ("key 1") FROM (SELECT k, count(*) + 1, sum(x) AS "key 1" FROM a GROUP BY k) ORDER BY 2, "key 1"
+//! ```
+//!
 //! PostgreSQL refuses a key whose names FROM does not have, and one that is neither grouped nor an aggregate. Here, as in other
 //! databases, such a key is computed from the output columns. Which keys these are only planning shows: the statement is planned again
 //! with the keys as they are written.
@@ -22,7 +31,7 @@ use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor,
-    SelectItem, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    SelectItem, SetExpr, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
     WildcardAdditionalOptions, visit_expressions,
 };
 
@@ -30,15 +39,17 @@ use crate::duplicate_names;
 use crate::duplicate_names::invisible::HIDDEN;
 use crate::error::SqlError;
 use crate::names::identifier;
-use crate::ordered_items::{bare, form, keys_of, number_of, own_name, place_of, uses_new_name};
+use crate::ordered_items::{
+    bare, form, keys_of, number_of, own_name, place_of, same_item, uses_new_name,
+};
 
 /// The most keys of a statement that are tried one by one, each with a plan.
 const TRIED_MOST: usize = 16;
 
-/// What becomes of a key with a name that its select list gives anew.
+/// What becomes of a key with a name that its select list gives anew, or with a number that the planner does not take.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Choice {
-    /// It becomes a column, of FROM's columns.
+    /// It becomes a column, of FROM's columns. A number is read outside of the SELECT.
     Column,
     /// It stays, an expression of output columns.
     Stays,
@@ -54,13 +65,13 @@ pub(crate) async fn planned(
     state: &SessionState,
     mut statement: Statement,
 ) -> Result<LogicalPlan, SqlError> {
-    let count = write(&mut statement, Vec::new());
+    let count = write(state, &mut statement, Vec::new());
     if count == 0 {
         return duplicate_names::planned(state, statement).await;
     }
     let plan = async |choices: Vec<Choice>| {
         let mut written = statement.clone();
-        write(&mut written, choices);
+        write(state, &mut written, choices);
         duplicate_names::planned(state, written).await
     };
     if let Ok(found) = plan(vec![Choice::Column; count]).await {
@@ -84,8 +95,12 @@ pub(crate) async fn planned(
 }
 
 /// Writes the keys of `statement` that have a choice by `choices`; the others of them stay. Returns how many have one.
-fn write(statement: &mut Statement, choices: Vec<Choice>) -> usize {
-    let mut keys = Keys { choices, seen: 0 };
+fn write(state: &SessionState, statement: &mut Statement, choices: Vec<Choice>) -> usize {
+    let mut keys = Keys {
+        state,
+        choices,
+        seen: 0,
+    };
     // The visitor never breaks.
     match innermost(statement) {
         Statement::Statement(inner) => drop(inner.visit(&mut keys)),
@@ -107,13 +122,14 @@ fn innermost(statement: &mut Statement) -> &mut Statement {
     }
 }
 
-struct Keys {
+struct Keys<'a> {
+    state: &'a SessionState,
     choices: Vec<Choice>,
     /// Keys with a choice so far.
     seen: usize,
 }
 
-impl VisitorMut for Keys {
+impl VisitorMut for Keys<'_> {
     type Break = ();
 
     /// Visits a query after those inside of it: so the keys come in one order, whatever is chosen.
@@ -122,13 +138,17 @@ impl VisitorMut for Keys {
             return ControlFlow::Continue(());
         };
         // Another column would make other rows distinct, and other groups.
-        if !matches!(select.distinct, None | Some(Distinct::All))
-            || matches!(select.group_by, GroupByExpr::All(_))
-        {
+        let takes_columns = matches!(select.distinct, None | Some(Distinct::All))
+            && !matches!(select.group_by, GroupByExpr::All(_));
+        if !takes_columns && !keys.iter().all(|key| is_output(&key.expr, select)) {
             return ControlFlow::Continue(());
         }
+        let aggregates = self.state.aggregate_functions();
+        let is_aggregate = |name: &str| aggregates.contains_key(name);
         let chosen = keys.iter().map(|key| {
-            let has_choice = uses_new_name(&key.expr, select) || has_subquery(&key.expr);
+            let has_choice = uses_new_name(&key.expr, select)
+                || has_subquery(&key.expr)
+                || is_read_outside(&key.expr, select, &is_aggregate);
             has_choice.then(|| self.next())
         });
         let mut chosen: Vec<Option<Choice>> = chosen.collect();
@@ -147,7 +167,7 @@ impl VisitorMut for Keys {
     }
 }
 
-impl Keys {
+impl Keys<'_> {
     fn next(&mut self) -> Choice {
         let choice = self.choices.get(self.seen);
         self.seen += 1;
@@ -164,9 +184,79 @@ fn has_subquery(key: &Expr) -> bool {
     found.is_break()
 }
 
+/// Whether `key` is a number or name of an output column. Then it adds none.
+fn is_output(key: &Expr, select: &Select) -> bool {
+    match bare(key) {
+        Expr::Value(_) => true,
+        expr @ Expr::Identifier(name) => {
+            !matches!(output(&identifier(name), select), Output::None)
+                || same_item(expr, select).is_some()
+        }
+        _ => false,
+    }
+}
+
+/// Whether `key` is the number of a column that the planner does not take: in a list with groups an expression without alias that is
+/// neither an aggregate nor a group key.
+fn is_read_outside(key: &Expr, select: &Select, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
+    let Some(place) = number(key).and_then(|number| number.checked_sub(1)) else {
+        return false;
+    };
+    let groups = match &select.group_by {
+        GroupByExpr::All(_) => &[],
+        GroupByExpr::Expressions(groups, _) => groups.as_slice(),
+    };
+    let is_call = |expr: &Expr| match expr {
+        Expr::Function(call) => {
+            call.over.is_none() && is_aggregate(&call.name.to_string().to_lowercase())
+        }
+        _ => false,
+    };
+    let is_group = |at: usize, expr: &Expr| {
+        let expr = form(expr, select);
+        let mut groups = groups.iter();
+        groups.any(|group| number(group) == Some(at + 1) || form(group, select) == expr)
+    };
+    let is_unknown = |(at, item): (usize, &SelectItem)| match item {
+        SelectItem::UnnamedExpr(expr) => {
+            own_name(bare(expr)).is_none() && !is_call(bare(expr)) && !is_group(at, expr)
+        }
+        _ => false,
+    };
+    let mut items = select.projection.iter().enumerate();
+    let is_number_of_one = match are_counted(&select.projection, place) {
+        true => items.nth(place).is_some_and(is_unknown),
+        false => items.any(is_unknown),
+    };
+    let has_calls = || {
+        let found = visit_expressions(&select.projection, |expr| match is_call(expr) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        });
+        found.is_break()
+    };
+    let is_grouped = || {
+        let is_by_all = matches!(select.group_by, GroupByExpr::All(_));
+        is_by_all || !groups.is_empty() || select.having.is_some() || has_calls()
+    };
+    is_number_of_one && is_grouped()
+}
+
+/// The number that an expression consists of.
+fn number(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// Makes columns of the keys of `query`, except of those that stay and those that are output columns already.
 fn add_columns(query: &mut Query, chosen: &[Option<Choice>]) {
     let mut added: Vec<(Ident, Expr)> = Vec::new();
+    let mut reads_outside = false;
     let Some((select, keys)) = keys_of(query) else {
         return;
     };
@@ -175,9 +265,12 @@ fn add_columns(query: &mut Query, chosen: &[Option<Choice>]) {
             continue;
         }
         let place = match bare(&key.expr) {
-            Expr::Value(_) => continue,
+            Expr::Value(_) => {
+                reads_outside |= *choice == Some(Choice::Column);
+                continue;
+            }
             Expr::Identifier(name) => match output(&identifier(name), select) {
-                Output::None => None,
+                Output::None => same_item(bare(&key.expr), select),
                 Output::At(place) => Some(place),
                 Output::Named => continue,
             },
@@ -196,7 +289,7 @@ fn add_columns(query: &mut Query, chosen: &[Option<Choice>]) {
     let SetExpr::Select(select) = query.body.as_mut() else {
         return;
     };
-    if added.is_empty() {
+    if added.is_empty() && !reads_outside {
         return;
     }
     let names = added.iter();
@@ -228,17 +321,20 @@ fn output(name: &str, select: &Select) -> Output {
     };
     let first = form(first, select);
     let are_one = found.all(|(_, expr)| form(expr, select) == first);
-    let is_column = |item: &SelectItem| {
+    match are_one && are_counted(&select.projection, place) {
+        true => Output::At(place),
+        false => Output::Named,
+    }
+}
+
+/// Whether each of the items before this place is one column. How many `*` has is not known.
+fn are_counted(items: &[SelectItem], place: usize) -> bool {
+    items.iter().take(place).all(|item| {
         matches!(
             item,
             SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }
         )
-    };
-    // How many columns `*` has is not known.
-    match are_one && select.projection[..place].iter().all(is_column) {
-        true => Output::At(place),
-        false => Output::Named,
-    }
+    })
 }
 
 /// The expression of `item`, if the column has this name.
@@ -275,10 +371,11 @@ fn rows_of(select: Select) -> TableWithJoins {
     }
 }
 
-/// `SELECT * EXCLUDE (..)`, without FROM.
+/// `SELECT * EXCLUDE (..)`, without FROM; of no names `SELECT *`.
 fn every_column_but(names: Vec<ObjectName>) -> Select {
+    let names = Some(names).filter(|names| !names.is_empty());
     let options = WildcardAdditionalOptions {
-        opt_exclude: Some(ExcludeSelectItem::Multiple(names)),
+        opt_exclude: names.map(ExcludeSelectItem::Multiple),
         ..WildcardAdditionalOptions::default()
     };
     Select {

@@ -27,7 +27,7 @@ use crate::names::identifier;
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
 use crate::windows;
-use crate::{grouping_tuples, ordered_items, placeholders};
+use crate::{constant_groups, grouping_tuples, ordered_items, placeholders};
 
 /// The parser's recursion limit. It is higher than what [`Depth`] accepts, whose errors are clearer.
 const RECURSION_LIMIT: usize = 10_000;
@@ -311,6 +311,9 @@ impl Parsed {
         };
         if has(&[Keyword::ROLLUP, Keyword::CUBE]) {
             grouping_tuples::write_out(inner);
+        }
+        if has(&[Keyword::GROUP]) {
+            constant_groups::leave_out(inner);
         }
         if has(&[Keyword::ORDER]) {
             ordered_items::number(inner);

@@ -2,19 +2,19 @@
 //!
 //! DataFusion estimates the result of a filter from the bounds of its columns, and maps bounds through a cast and back.
 //! For `CAST(time AS DATE)` an hour becomes a day, the estimate exceeds the number of rows, and planning fails. An identity
-//! function around the cast prevents that. It is added last, when no other rule reads the cast.
+//! function around the cast prevents that, and around the difference of two dates, whose bounds have another type than it. It is added last, when no other rule reads the cast.
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::logical_plan::Filter;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::ApplyOrder;
 
@@ -40,6 +40,11 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             let handed = Expr::ScalarFunction(handed(Expr::Cast(cast)));
             Ok(Transformed::new(handed, true, TreeNodeRecursion::Jump))
         }
+        // Days by their type, and a duration by their bounds.
+        Expr::BinaryExpr(difference) if is_of_dates(&difference, &schema)? => {
+            let handed = Expr::ScalarFunction(handed(Expr::BinaryExpr(difference)));
+            Ok(Transformed::new(handed, true, TreeNodeRecursion::Jump))
+        }
         Expr::ScalarFunction(function) if is_handed(&function) => {
             let function = Expr::ScalarFunction(function);
             Ok(Transformed::new(function, false, TreeNodeRecursion::Jump))
@@ -47,6 +52,12 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         other => Ok(Transformed::no(other)),
     })?;
     predicate.map_data(|predicate| Ok(LogicalPlan::Filter(Filter::try_new(predicate, input)?)))
+}
+
+fn is_of_dates(difference: &BinaryExpr, schema: &DFSchema) -> Result<bool> {
+    Ok(difference.op == Operator::Minus
+        && difference.left.get_type(schema)? == DataType::Date32
+        && difference.right.get_type(schema)? == DataType::Date32)
 }
 
 fn handed(value: Expr) -> ScalarFunction {
@@ -62,14 +73,24 @@ fn is_handed(function: &ScalarFunction) -> bool {
 
 /// Whether a value may come back from `to` as a different one.
 fn is_lossy(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Date32, Decimal128, Float64, Int64, Timestamp};
+    use DataType::{Date32, Decimal128, Duration, Float64, Int64, Timestamp};
     match (from, to) {
+        // Bounds of another kind, which DataFusion compares with those of the value.
+        (Duration(_), _) | (_, Duration(_)) => true,
+        (from, to) if is_text(from) != is_text(to) => true,
         (Timestamp(_, _), Date32) | (Int64, Float64) => true,
         (Float64, to) => to.is_integer() || matches!(to, Decimal128(_, _)),
         (Decimal128(_, from), Decimal128(_, to)) => to < from,
         (Decimal128(_, _), to) => to.is_integer() || *to == Float64,
         _ => false,
     }
+}
+
+fn is_text(ty: &DataType) -> bool {
+    matches!(
+        ty,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
 }
 
 /// The function `x -> x`.

@@ -11,6 +11,8 @@
 //! and keys of ORDER BY behind it were left out. And a key of rows whose lists are unnested is taken for one of their elements. Such
 //! groups get other names as well, and DISTINCT ON becomes groups with such names.
 //!
+//! For the same reason `ORDER BY CAST(at AS DATE), at` lost its second key where `at` is a key ([`of_columns`]).
+//!
 //! In `GROUP BY a, CAST(CAST(a AS BIGINT) AS VARCHAR)` over a table `t` the first group is column `a` of `t`, and the second a column
 //! "t.a" of no table. The optimiser takes one for the other. The second keeps another name up to the select list.
 
@@ -23,11 +25,31 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::expr_rewriter::{NamePreserver, normalize_cols};
-use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, DistinctOn, Projection};
+use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, DistinctOn, Projection, Sort};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 
 use super::unnested::unnests;
+
+/// DataFusion's rule that leaves keys of ORDER BY out that earlier ones determine.
+pub(super) const REPEATED: &str = "eliminate_duplicated_expr";
+
+/// The rule, except where it would take a computed key of ORDER BY for a column.
+pub(super) fn of_columns(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    let is_misled = |sort: &Sort| {
+        let columns = sort.input.schema();
+        let mut keys = sort.expr.iter();
+        keys.any(|key| is_called_as_column(&key.expr, columns))
+    };
+    match &plan {
+        LogicalPlan::Sort(sort) if is_misled(sort) => Ok(Transformed::no(plan)),
+        _ => rule.rewrite(plan, config),
+    }
+}
 
 /// What begins the name of a group that is to be told from a column of a table.
 pub(super) const APART: &str = "tierra_group ";
@@ -184,10 +206,10 @@ fn mislead(groups: &[Expr], input: &LogicalPlan) -> Result<bool> {
         || unnests(input)?)
 }
 
-/// Whether `group` is computed, and has the name of a column.
-fn is_called_as_column(group: &Expr, columns: &DFSchema) -> bool {
-    let name = || group.schema_name().to_string();
-    !matches!(group, Expr::Column(_)) && columns.field_names().contains(&name())
+/// Whether `expr` is computed, and has the name of a column.
+fn is_called_as_column(expr: &Expr, columns: &DFSchema) -> bool {
+    let name = || expr.schema_name().to_string();
+    !matches!(expr, Expr::Column(_)) && columns.field_names().contains(&name())
 }
 
 /// Whether two different groups have one name.

@@ -100,7 +100,8 @@ pub(crate) const FILTERS_PUSHED: &str = "FilterPushdown";
 pub(crate) const OPERATORS_PLACED: &str = "EnsureCooperative";
 
 /// DataFusion's logical rules that are wrong for some plans, and what is done in place of each.
-const GUARDS: [(&str, Guard); 6] = [
+const GUARDS: [(&str, Guard); 7] = [
+    (group_keys::REPEATED, group_keys::of_columns),
     (null_keys::EXTRACTED, null_keys::extracted),
     (null_keys::ORDERED, null_keys::ordered),
     (held_conditions::PUSHED_DOWN, held_conditions::held),

@@ -52,6 +52,7 @@ use crate::activity::{Connection, Listed};
 use crate::catalog::TierraCatalog;
 use crate::ddl::refuse_reserved;
 use crate::error::{DefinitionError, SqlError};
+use crate::hidden_keys::KeylessSubqueries;
 use crate::memory::{self, QueryMemory};
 use crate::names::CATALOG;
 use crate::outcome::{Outcome, Rows};
@@ -60,7 +61,7 @@ use crate::settings::{self, BATCH_ROWS, Beginning, TierraSettings};
 use crate::statement::Parsed;
 use crate::sum::CheckedSum;
 use crate::text::Statement;
-use crate::{extreme, filter, join, late, list, ranks, rules, time, totals};
+use crate::{extreme, filter, join, late, list, rules, time, totals, window_functions};
 
 /// The initial settings of a session; SET changes them later.
 #[derive(Debug, Clone, Default)]
@@ -123,7 +124,8 @@ impl Session {
         let builder = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
-            .with_default_features();
+            .with_default_features()
+            .with_relation_planners(vec![Arc::new(KeylessSubqueries)]);
         // The rule added last sees a join first: looking rows up by their key avoids the scan.
         let builder = late::add_to(join::add_to(list::add_to(rules::add_to(time::add_to(
             builder,
@@ -135,7 +137,7 @@ impl Session {
         for function in extreme::functions() {
             context.register_udaf(function);
         }
-        ranks::add_to(&context);
+        window_functions::add_to(&context);
         time::add_series(&context);
         let catalog = TierraCatalog::new(
             Arc::clone(&database),

@@ -4,7 +4,6 @@
 //! ones. A member's bit in a piece is set only while the piece is in its list of what it needs.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -20,8 +19,8 @@ pub(crate) const QUERIES_MOST: usize = 64;
 const WINDOW_BYTES: usize = 4 << 20;
 /// Pieces that are kept, of which perhaps little was read.
 const WINDOW_PIECES: usize = 64;
-/// The most pieces that a member takes at a time while it is alone: it need not come back so often.
-const ALONE_PIECES: usize = 4;
+/// The most pieces that a member takes at a time while it is alone, or that others have read: it need not come back so often.
+const AT_A_TIME: usize = 4;
 /// Pieces that others at work have still to take, from which on a member is ahead; and the bytes of these. It goes on when half of
 /// them are left, so that a thread does not go to sleep for each.
 const AHEAD_PIECES: usize = 8;
@@ -71,10 +70,10 @@ pub(super) struct Joined {
 pub(crate) struct Taken {
     /// The piece, as the member's snapshot numbers it.
     pub(crate) number: usize,
-    /// Pieces that are taken with it, because no other member is there.
-    pub(crate) more: Range<usize>,
     /// `None` if no other member needs the piece.
     pub(crate) share: Option<Share>,
+    /// Pieces that are taken with it, because no other member is there, or because others have read them too.
+    pub(crate) more: Vec<(usize, Option<Share>)>,
 }
 
 /// What a member is to do next.
@@ -199,24 +198,60 @@ impl State {
         self.ahead.take(ready)
     }
 
+    /// How many pieces a member takes at a time: few at the end, so that the threads of the scan end together.
+    fn at_a_time(&self, at: usize) -> usize {
+        (self.needs(at).left / 8).clamp(1, AT_A_TIME)
+    }
+
     /// Takes the pieces behind one that a lone member has taken.
     fn take_more(&mut self, at: usize, number: usize) -> Next {
+        let most = self.at_a_time(at) - 1;
         let needs = self.members[at].as_mut().expect("it has not left");
-        // Few at the end, so that the threads of the scan end together.
-        let most = (needs.left / 8).min(ALONE_PIECES - 1);
-        let mut more = number + 1..number + 1;
-        while more.len() < most && needs.has(more.end) {
-            needs.take(more.end);
-            more.end += 1;
+        let mut more = Vec::with_capacity(most);
+        let mut last = number;
+        while more.len() < most && needs.has(last + 1) {
+            last += 1;
+            needs.take(last);
+            more.push((last, None));
         }
-        if let Some(last) = more.clone().next_back() {
-            self.position = Some(needs.pieces.place(last));
-        }
+        self.position = Some(needs.pieces.place(last));
         Next::Piece(Taken {
             number,
-            more,
             share: None,
+            more,
         })
+    }
+
+    /// Takes pieces of the window that others have read, if there are any.
+    fn take_ready(&mut self, at: usize) -> Option<Next> {
+        let most = self.at_a_time(at);
+        let needs = self.members[at].as_mut().expect("it has not left");
+        let bit = 1_u64 << at;
+        let mut taken = Vec::new();
+        let mut is_wanted_still = false;
+        self.window.retain_mut(|slot| {
+            if slot.wanted & bit == 0 {
+                return true;
+            }
+            if taken.len() == most || !slot.piece.is_ready() {
+                is_wanted_still = true;
+                return true;
+            }
+            slot.wanted &= !bit;
+            let number = needs.pieces.number(slot.place).expect("it is wanted");
+            needs.take(number);
+            taken.push((number, Some(Share::of(slot.piece.clone(), false))));
+            slot.wanted != 0
+        });
+        let mut taken = taken.into_iter();
+        let (number, share) = taken.next()?;
+        needs.took_at = Instant::now();
+        needs.lags &= is_wanted_still;
+        Some(Next::Piece(Taken {
+            number,
+            share,
+            more: taken.collect(),
+        }))
     }
 
     /// What a member does next.
@@ -227,31 +262,14 @@ impl State {
             self.want(at);
             self.settle();
         }
-        let needs = self.members[at].as_mut().expect("it has not left");
-        let bit = 1_u64 << at;
-        let is_wanted = |slot: &Slot| slot.wanted & bit != 0;
-        // What somebody has read.
-        let mut window = self.window.iter();
-        if let Some(index) = window.position(|slot| is_wanted(slot) && slot.piece.is_ready()) {
-            let slot = &mut self.window[index];
-            slot.wanted &= !bit;
-            let number = needs.pieces.number(slot.place).expect("it is wanted");
-            let share = Some(Share::of(slot.piece.clone(), false));
-            needs.take(number);
-            needs.took_at = Instant::now();
-            if slot.wanted == 0 {
-                self.window.remove(index);
-            }
-            needs.lags &= self.window.iter().any(is_wanted);
-            return Next::Piece(Taken {
-                number,
-                more: 0..0,
-                share,
-            });
+        if let Some(next) = self.take_ready(at) {
+            return next;
         }
-        if needs.left > 0 && !self.are_alone && self.is_ahead(at) {
+        if self.needs(at).left > 0 && !self.are_alone && self.is_ahead(at) {
             return Next::OthersFirst;
         }
+        let bit = 1_u64 << at;
+        let is_wanted = |slot: &Slot| slot.wanted & bit != 0;
         let needs = self.members[at].as_mut().expect("it has not left");
         // What is not being read; at the end what is: no member waits.
         let is_read = |number: &usize| {
@@ -277,8 +295,8 @@ impl State {
             self.window.retain(|slot| slot.wanted != 0);
             return Next::Piece(Taken {
                 number,
-                more: 0..0,
                 share: None,
+                more: Vec::new(),
             });
         }
         self.position = Some(place);
@@ -300,8 +318,8 @@ impl State {
         }
         Next::Piece(Taken {
             number,
-            more: 0..0,
             share,
+            more: Vec::new(),
         })
     }
 
@@ -502,7 +520,10 @@ mod tests {
         while let Some(taken) = taken(pass, at) {
             let was_read = taken.share.as_ref().is_some_and(was_read);
             rest.push((taken.number, was_read));
-            rest.extend(taken.more.map(|number| (number, false)));
+            let more = taken.more.iter();
+            rest.extend(
+                more.map(|(number, share)| (*number, share.as_ref().is_some_and(was_read))),
+            );
         }
         rest
     }
@@ -542,7 +563,10 @@ mod tests {
         while end < 4 {
             let taken = taken(&pass, first).unwrap();
             assert_eq!(taken.number, end);
-            end = taken.more.end;
+            end = 1 + taken
+                .more
+                .last()
+                .map_or(taken.number, |(number, _)| *number);
         }
         assert_eq!(end, 4);
         let late = join(&pass, &[(1, 80)]);

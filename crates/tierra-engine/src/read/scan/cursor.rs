@@ -59,7 +59,7 @@ pub struct ScanCursor {
     /// A morsel that begins the next batch.
     held: Option<TakenMorsel>,
     /// Morsels that were taken with the last one.
-    more: Range<usize>,
+    more: std::vec::IntoIter<(usize, Option<Share>)>,
     /// What other scans of the batch share of the last morsel, unless it is taken whole.
     share: Option<Share>,
     whole: Whole,
@@ -162,7 +162,7 @@ impl ScanCursor {
             ahead: Ahead::new(reading),
             level: Chosen::new(&scan, kernels, reading.level),
             held: None,
-            more: 0..0,
+            more: Vec::new().into_iter(),
             share: None,
             whole: Whole::default(),
             at_work: scan.member.as_ref().map(|member| member.at_work()),
@@ -179,7 +179,7 @@ impl ScanCursor {
         self.at.as_ref().is_some_and(is_block)
             || !self.again.is_empty()
             || self.held.is_some()
-            || !self.more.is_empty()
+            || self.more.len() > 0
     }
 
     /// The block behind the current one, if it is of the same morsel.
@@ -397,12 +397,12 @@ impl ScanCursor {
         if let Some(held) = self.held.take() {
             return NextMorsel::Taken(held);
         }
-        if let Some(number) = self.more.next() {
-            return NextMorsel::Taken(TakenMorsel::alone(scan.morsels[number], 0..0));
+        if let Some((number, share)) = self.more.next() {
+            return NextMorsel::Taken(TakenMorsel::one(scan.morsels[number], share));
         }
-        let next = scan.take();
-        if let NextMorsel::Taken(taken) = &next {
-            self.more = taken.more.clone();
+        let mut next = scan.take();
+        if let NextMorsel::Taken(taken) = &mut next {
+            self.more = std::mem::take(&mut taken.more).into_iter();
         }
         next
     }

@@ -1,6 +1,5 @@
 //! The state that the cursors of a scan share: the morsels, and which of them are taken.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -65,8 +64,8 @@ pub struct Scan {
 #[derive(Debug)]
 pub(super) struct TakenMorsel {
     pub(super) morsel: Morsel,
-    /// Morsels that were taken with it, because no other scan shares them.
-    pub(super) more: Range<usize>,
+    /// Morsels that were taken with it.
+    pub(super) more: Vec<(usize, Option<Share>)>,
     /// What others of the batch read of it, or may read.
     pub(super) share: Option<Share>,
 }
@@ -80,11 +79,11 @@ pub(super) enum NextMorsel {
 }
 
 impl TakenMorsel {
-    pub(super) fn alone(morsel: Morsel, more: Range<usize>) -> Self {
+    pub(super) fn one(morsel: Morsel, share: Option<Share>) -> Self {
         Self {
             morsel,
-            more,
-            share: None,
+            more: Vec::new(),
+            share,
         }
     }
 }
@@ -212,7 +211,7 @@ impl Scan {
         }
         // Relaxed: the counter alone assigns morsels; the rows were published long before.
         match self.morsels.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            Some(morsel) => NextMorsel::Taken(TakenMorsel::alone(*morsel, 0..0)),
+            Some(morsel) => NextMorsel::Taken(TakenMorsel::one(*morsel, None)),
             None => NextMorsel::End,
         }
     }

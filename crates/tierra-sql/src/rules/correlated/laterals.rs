@@ -41,10 +41,7 @@ pub(super) fn joined(
             other => Ok(Transformed::no(other)),
         })?;
         match node.data {
-            LogicalPlan::Join(join) => match lateral(&join) {
-                Some(lateral) => in_join(lateral.clone(), join, keeps_plain, numbers),
-                None => Ok(Transformed::yes(LogicalPlan::Join(join))),
-            },
+            LogicalPlan::Join(join) => in_join(join, keeps_plain, numbers),
             other => Ok(Transformed::yes(other)),
         }
     })
@@ -64,19 +61,22 @@ fn lateral(join: &Join) -> Option<&Subquery> {
 }
 
 fn in_join(
-    lateral: Subquery,
     join: Join,
     keeps_plain: bool,
     numbers: &mut Numbers,
 ) -> Result<Transformed<LogicalPlan>> {
-    let rows = lateral.subquery;
+    let lateral = lateral(&join);
+    let is_marked = lateral.is_some();
+    let rows = lateral.map_or(&join.right, |lateral| &lateral.subquery);
+    let rows = Arc::clone(rows);
     let outside = join.left.schema();
     let columns = outer_columns(&rows, outside)?;
     let is_known = matches!(join.join_type, JoinType::Inner | JoinType::Left);
-    if !is_known {
+    // One that refers only in subqueries of its own has no mark.
+    if !is_known || !is_marked && columns.is_empty() {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
     }
-    if keeps_plain && !columns.is_empty() && is_plain_lateral(&rows, outside)? {
+    if keeps_plain && is_marked && !columns.is_empty() && is_plain_lateral(&rows, outside)? {
         // DataFusion's join has more columns than it had, which a window above it would not expect.
         let columns = join.schema.columns().into_iter().map(Expr::from);
         let columns: Vec<Expr> = columns.collect();

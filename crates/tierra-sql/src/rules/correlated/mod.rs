@@ -213,8 +213,9 @@ impl Side {
         if columns.is_empty() || is_joined && is_plain()? {
             return Ok(Transformed::no(expr));
         }
+        let outside = repeatable(self.outside.clone())?;
         let mut domain = Domain {
-            outside: &repeatable(self.outside.clone())?,
+            outside: &laterals::joined(outside, false, numbers)?,
             columns: &columns,
             numbers,
         };

@@ -1,7 +1,10 @@
-//! row_number, rank, dense_rank and ntile give BIGINT, as in PostgreSQL.
+//! Window functions of DataFusion, of which one thing each is changed.
 //!
-//! DataFusion's count in 64 bits without a sign, a type that Tierra's columns do not have: half of the third row was 1.5, and the
-//! negative of a number was refused. Here each has the type changed, and nothing else.
+//! row_number, rank, dense_rank and ntile give BIGINT, as in PostgreSQL. DataFusion's count in 64 bits without a sign, a type that
+//! Tierra's columns do not have: half of the third row was 1.5, and the negative of a number was refused.
+//!
+//! lead and lag with IGNORE NULLS are computed of all rows of a partition at once. Row by row, DataFusion's `lead(x, 2)` loses count
+//! at a NULL.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,6 +14,7 @@ use arrow::compute::{SortOptions, cast};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
 use datafusion::functions_window::ntile::ntile_udwf;
 use datafusion::functions_window::rank::{dense_rank_udwf, rank_udwf};
 use datafusion::functions_window::row_number::row_number_udwf;
@@ -33,15 +37,26 @@ pub(crate) fn add_to(context: &SessionContext) {
         dense_rank_udwf(),
         ntile_udwf(),
     ] {
-        context.register_udwf(Signed(function).into());
+        context.register_udwf(Changed(function, Change::Signed).into());
+    }
+    for function in [lead_udwf(), lag_udwf()] {
+        context.register_udwf(Changed(function, Change::WholePartition).into());
     }
 }
 
-/// The function with a signed result.
+/// A function with a change.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Signed(Arc<WindowUDF>);
+struct Changed(Arc<WindowUDF>, Change);
 
-impl WindowUDFImpl for Signed {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Change {
+    /// The result has a sign.
+    Signed,
+    /// With IGNORE NULLS all rows of a partition are read first.
+    WholePartition,
+}
+
+impl WindowUDFImpl for Changed {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -62,14 +77,21 @@ impl WindowUDFImpl for Signed {
         &self,
         arguments: PartitionEvaluatorArgs<'_>,
     ) -> Result<Box<dyn PartitionEvaluator>> {
+        let ignores_nulls = arguments.ignore_nulls();
         let inner = self.0.partition_evaluator_factory(arguments)?;
-        Ok(Box::new(SignedEvaluator(inner)))
+        Ok(match self.1 {
+            Change::Signed => Box::new(SignedEvaluator(inner)),
+            Change::WholePartition if ignores_nulls => Box::new(WholeEvaluator(inner)),
+            Change::WholePartition => inner,
+        })
     }
 
     fn field(&self, arguments: WindowUDFFieldArgs<'_>) -> Result<FieldRef> {
         let field = self.0.field(arguments)?;
-        let signed = Field::clone(&field).with_data_type(DataType::Int64);
-        Ok(signed.into())
+        Ok(match self.1 {
+            Change::Signed => Arc::new(Field::clone(&field).with_data_type(DataType::Int64)),
+            Change::WholePartition => field,
+        })
     }
 
     fn sort_options(&self) -> Option<SortOptions> {
@@ -82,7 +104,9 @@ impl WindowUDFImpl for Signed {
 
     fn reverse_expr(&self) -> ReversedUDWF {
         match self.0.reverse_expr() {
-            ReversedUDWF::Reversed(other) => ReversedUDWF::Reversed(Arc::new(Signed(other).into())),
+            ReversedUDWF::Reversed(other) => {
+                ReversedUDWF::Reversed(Arc::new(Changed(other, self.1).into()))
+            }
             other => other,
         }
     }
@@ -138,5 +162,18 @@ impl PartitionEvaluator for SignedEvaluator {
 
     fn include_rank(&self) -> bool {
         self.0.include_rank()
+    }
+}
+
+#[derive(Debug)]
+struct WholeEvaluator(Box<dyn PartitionEvaluator>);
+
+impl PartitionEvaluator for WholeEvaluator {
+    fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        self.0.evaluate_all(values, rows)
+    }
+
+    fn supports_bounded_execution(&self) -> bool {
+        false
     }
 }
