@@ -61,7 +61,7 @@ fn lateral(join: &Join) -> Option<&Subquery> {
 }
 
 fn in_join(
-    join: Join,
+    mut join: Join,
     keeps_plain: bool,
     numbers: &mut Numbers,
 ) -> Result<Transformed<LogicalPlan>> {
@@ -76,6 +76,13 @@ fn in_join(
     if !is_known || !is_marked && columns.is_empty() {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
     }
+    // DataFusion loses columns of the outer row between two.
+    let is_other = |node: &LogicalPlan| Ok(matches!(node, LogicalPlan::Subquery(_)));
+    if join.left.exists(is_other)? {
+        let left = Arc::unwrap_or_clone(join.left);
+        join.left = Arc::new(joined(left, false, numbers)?);
+    }
+    let outside = join.left.schema();
     if keeps_plain && is_marked && !columns.is_empty() && is_plain_lateral(&rows, outside)? {
         // DataFusion's join has more columns than it had, which a window above it would not expect.
         let columns = join.schema.columns().into_iter().map(Expr::from);
