@@ -12,11 +12,11 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchemaRef, FunctionalDependencies};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchemaRef, FunctionalDependencies, internal_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::logical_plan::Projection;
+use datafusion::logical_expr::logical_plan::{Distinct, Projection, Union};
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
@@ -81,7 +81,8 @@ thread_local! {
     static IS_ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Plans subqueries in FROM, by names of WITH too, as rows without keys.
+/// Plans subqueries in FROM, by names of WITH too, as rows without keys. A column of the row outside in their select lists keeps its name,
+/// which the planner makes `outer_ref(a.k)`: `k` was then looked for further out.
 #[derive(Debug)]
 pub(crate) struct KeylessSubqueries;
 
@@ -91,20 +92,57 @@ impl RelationPlanner for KeylessSubqueries {
         relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        let is_named = matches!(
-            relation,
-            TableFactor::Table { .. } | TableFactor::Derived { .. }
-        );
-        if !is_named || IS_ASKED.replace(false) {
+        if IS_ASKED.replace(false) {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         }
+        let (mut relation, is_subquery) = match relation {
+            table @ TableFactor::Table { .. } => (table, false),
+            subquery @ TableFactor::Derived { .. } => (subquery, true),
+            other => return Ok(RelationPlanning::Original(Box::new(other))),
+        };
+        let (TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. }) = &mut relation
+        else {
+            return internal_err!("a table or a subquery");
+        };
+        let alias = alias.take();
         IS_ASKED.set(true);
         let plan = context.plan(relation);
         // If it was not planned at all.
         IS_ASKED.set(false);
-        let plan = keyless(plan?)?;
-        let planned = PlannedRelation::new(plan, None);
+        let plan = match is_subquery {
+            true => named(plan?)?,
+            false => plan?,
+        };
+        let planned = PlannedRelation::new(keyless(plan)?, alias);
         Ok(RelationPlanning::Planned(Box::new(planned)))
+    }
+}
+
+/// A subquery whose columns of the row outside have their names.
+fn named(plan: LogicalPlan) -> Result<LogicalPlan> {
+    match plan {
+        LogicalPlan::Projection(Projection { expr, input, .. }) => {
+            let named = |expr: Expr| match expr {
+                Expr::OuterReferenceColumn(field, column) => {
+                    let name = column.name.clone();
+                    Expr::OuterReferenceColumn(field, column).alias(name)
+                }
+                expr => expr,
+            };
+            let exprs = expr.into_iter().map(named).collect();
+            Projection::try_new(exprs, input).map(LogicalPlan::Projection)
+        }
+        LogicalPlan::Union(union) => {
+            let inputs = union.inputs.into_iter();
+            let inputs = inputs.map(|input| named(Arc::unwrap_or_clone(input)).map(Arc::new));
+            let union = Union::try_new_with_loose_types(inputs.collect::<Result<_>>()?)?;
+            Ok(LogicalPlan::Union(union))
+        }
+        LogicalPlan::Limit(_) | LogicalPlan::Distinct(Distinct::All(_)) => {
+            let plan = plan.map_children(|input| named(input).map(Transformed::yes))?;
+            plan.data.recompute_schema()
+        }
+        other => Ok(other),
     }
 }
 
@@ -116,13 +154,16 @@ fn keyless(plan: LogicalPlan) -> Result<LogicalPlan> {
     };
     match plan {
         LogicalPlan::TableScan(_) => Ok(plan),
+        // A name of WITH.
         LogicalPlan::SubqueryAlias(mut alias) => {
-            if !matches!(alias.input.as_ref(), LogicalPlan::TableScan(_)) {
-                alias.schema = without(&alias.schema)?;
-            }
+            alias.schema = without(&alias.schema)?;
             Ok(LogicalPlan::SubqueryAlias(alias))
         }
-        // Without a name of its own.
+        LogicalPlan::Projection(mut all) => {
+            all.schema = without(&all.schema)?;
+            Ok(LogicalPlan::Projection(all))
+        }
+        plan if plan.schema().functional_dependencies().is_empty() => Ok(plan),
         plan => {
             let columns = plan.schema().columns().into_iter().map(Expr::from);
             let mut all = Projection::try_new(columns.collect(), Arc::new(plan))?;

@@ -215,7 +215,10 @@ fn is_read_outside(key: &Expr, select: &Select, is_aggregate: &dyn Fn(&str) -> b
     let is_group = |at: usize, expr: &Expr| {
         let expr = form(expr, select);
         let mut groups = groups.iter();
-        groups.any(|group| number(group) == Some(at + 1) || form(group, select) == expr)
+        groups.any(|group| match number(group) {
+            Some(number) => number == at + 1,
+            None => form(group, select) == expr,
+        })
     };
     let is_unknown = |(at, item): (usize, &SelectItem)| match item {
         SelectItem::UnnamedExpr(expr) => {

@@ -228,18 +228,29 @@ impl Segment {
         )
     }
 
-    /// The same rows from other copies of the extents; near copies stay.
+    /// The same rows from other copies of the extents; near copies stay. What was verified of one copy is not of another.
     pub(crate) fn with_extents(
         &self,
         extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
     ) -> Result<Arc<Self>, DamageError> {
+        let bytes = self.bytes_in(&self.entry, &extents, |_| false);
+        let before = self.chunks.borrow_owner().bytes.iter();
+        let is_other = |pair: &(&ChunkBytes, &ChunkBytes)| match pair {
+            (ChunkBytes::Far(before, _), ChunkBytes::Far(now, _)) => !Arc::ptr_eq(before, now),
+            _ => false,
+        };
+        let pairs = before.zip(&bytes).take(self.slots.columns());
+        let pairs = pairs.enumerate().filter(|(_, pair)| is_other(pair));
+        let moved: Vec<usize> = pairs.map(|(column, _)| column).collect();
+        let mut verified = self.verified.clone();
+        verified.take_bits(&moved, None);
         let parts = ChunkParts {
-            bytes: self.bytes_in(&self.entry, &extents, |_| false),
+            bytes,
             chunk_headers: self.chunk_headers().clone(),
         };
-        let (entry, verified) = (self.entry.clone(), self.verified.clone());
-        self.of_same_rows(entry, parts, extents, spec, verified)
+        let entry = self.entry.clone();
+        self.read_from(entry, parts, extents, spec, verified, None)
     }
 
     /// The bytes of each chunk: unchanged if it is near or a placeholder, otherwise in these extents. Replicas written `anew` are
@@ -259,7 +270,7 @@ impl Segment {
         bytes.collect()
     }
 
-    /// The same rows, read elsewhere.
+    /// The same rows, read elsewhere, except by lookups.
     fn of_same_rows(
         &self,
         entry: Arc<SegmentEntry>,
@@ -267,6 +278,19 @@ impl Segment {
         extents: Vec<Option<Arc<OwnedExtent>>>,
         spec: &TableSpec,
         verified: VerifiedBits,
+    ) -> Result<Arc<Self>, DamageError> {
+        let looked_up = self.looked_up.as_deref();
+        self.read_from(entry, parts, extents, spec, verified, looked_up)
+    }
+
+    fn read_from(
+        &self,
+        entry: Arc<SegmentEntry>,
+        parts: ChunkParts,
+        extents: Vec<Option<Arc<OwnedExtent>>>,
+        spec: &TableSpec,
+        verified: VerifiedBits,
+        looked_up: Option<&Segment>,
     ) -> Result<Arc<Self>, DamageError> {
         let (uses, placeholders) = (self.uses.clone(), self.placeholders.clone());
         let slots = self.slots.clone();
@@ -279,7 +303,7 @@ impl Segment {
             uses,
             verified,
             placeholders,
-            self.looked_up.as_deref(),
+            looked_up,
         )
     }
 }

@@ -21,6 +21,9 @@ const WINDOW_BYTES: usize = 4 << 20;
 const WINDOW_PIECES: usize = 64;
 /// The most pieces that a member takes at a time while it is alone, or that others have read: it need not come back so often.
 const AT_A_TIME: usize = 4;
+/// The bytes of pieces that others have read, from which on a member takes no more at a time: it takes these out of the window
+/// before it has read them.
+const BYTES_AT_A_TIME: usize = AHEAD_BYTES / 32;
 /// Pieces that others at work have still to take, from which on a member is ahead; and the bytes of these. It goes on when half of
 /// them are left, so that a thread does not go to sleep for each.
 const AHEAD_PIECES: usize = 8;
@@ -198,15 +201,11 @@ impl State {
         self.ahead.take(ready)
     }
 
-    /// How many pieces a member takes at a time: few at the end, so that the threads of the scan end together.
-    fn at_a_time(&self, at: usize) -> usize {
-        (self.needs(at).left / 8).clamp(1, AT_A_TIME)
-    }
-
     /// Takes the pieces behind one that a lone member has taken.
     fn take_more(&mut self, at: usize, number: usize) -> Next {
-        let most = self.at_a_time(at) - 1;
         let needs = self.members[at].as_mut().expect("it has not left");
+        // Few at the end, so that the threads of the scan end together.
+        let most = (needs.left / 8).min(AT_A_TIME - 1);
         let mut more = Vec::with_capacity(most);
         let mut last = number;
         while more.len() < most && needs.has(last + 1) {
@@ -224,19 +223,23 @@ impl State {
 
     /// Takes pieces of the window that others have read, if there are any.
     fn take_ready(&mut self, at: usize) -> Option<Next> {
-        let most = self.at_a_time(at);
         let needs = self.members[at].as_mut().expect("it has not left");
+        // The threads of the scan share what is ready, and end together.
+        let most = (needs.left / 8 / needs.threads.max(1)).clamp(1, AT_A_TIME);
         let bit = 1_u64 << at;
         let mut taken = Vec::new();
+        let mut bytes = 0;
         let mut is_wanted_still = false;
         self.window.retain_mut(|slot| {
             if slot.wanted & bit == 0 {
                 return true;
             }
-            if taken.len() == most || !slot.piece.is_ready() {
+            let are_enough = taken.len() == most || bytes >= BYTES_AT_A_TIME;
+            if are_enough || !slot.piece.is_ready() {
                 is_wanted_still = true;
                 return true;
             }
+            bytes += slot.piece.bytes();
             slot.wanted &= !bit;
             let number = needs.pieces.number(slot.place).expect("it is wanted");
             needs.take(number);
@@ -518,12 +521,9 @@ mod tests {
     fn rest(pass: &Pass, at: usize) -> Vec<(usize, bool)> {
         let mut rest = Vec::new();
         while let Some(taken) = taken(pass, at) {
-            let was_read = taken.share.as_ref().is_some_and(was_read);
-            rest.push((taken.number, was_read));
-            let more = taken.more.iter();
-            rest.extend(
-                more.map(|(number, share)| (*number, share.as_ref().is_some_and(was_read))),
-            );
+            let first = (taken.number, taken.share);
+            let all = std::iter::once(first).chain(taken.more);
+            rest.extend(all.map(|(number, share)| (number, share.as_ref().is_some_and(was_read))));
         }
         rest
     }
@@ -534,6 +534,12 @@ mod tests {
         let values: arrow::array::ArrayRef = Arc::new(arrow::array::Int32Array::from(vec![1]));
         share.give(3, &values);
         was_read
+    }
+
+    /// Takes pieces that another member has read.
+    fn take_several(pass: &Pass, at: usize) {
+        let taken = taken(pass, at).expect("pieces are ready");
+        assert_eq!(taken.more.len(), AT_A_TIME - 1);
     }
 
     /// Takes a piece; whether another member had read it.
@@ -611,20 +617,22 @@ mod tests {
         }
         assert!(matches!(pass.take(fast), Next::OthersFirst));
         // One that takes is waited for.
-        assert!(take(&pass, slow).is_some());
+        take_several(&pass, slow);
         took(&pass, slow, false);
-        assert!(matches!(pass.take(fast), Next::Piece(_)));
+        for _ in 0..AT_A_TIME {
+            assert!(matches!(pass.take(fast), Next::Piece(_)));
+        }
         assert!(matches!(pass.take(fast), Next::OthersFirst));
         // One that does not is not, until it has caught up.
         took(&pass, slow, true);
         assert!(matches!(pass.take(fast), Next::Piece(_)));
-        assert!(take(&pass, slow).is_some());
+        take_several(&pass, slow);
         while let Next::Piece(_) = pass.take(fast) {}
         assert!(matches!(pass.take(fast), Next::End));
         let mut numbers = rest(&pass, slow);
         numbers.sort_unstable();
         let numbers = Vec::from_iter(numbers.iter().map(|(number, _)| *number));
-        assert_eq!(numbers, Vec::from_iter(2..many));
+        assert_eq!(numbers, Vec::from_iter(2 * AT_A_TIME..many));
     }
 
     /// Counts how often it was called.
@@ -653,9 +661,10 @@ mod tests {
             was_read(&share.unwrap());
         }
         assert!(pass.poll_others(fast, &mut context).is_pending());
-        for taken in 0..=AHEAD_PIECES / 2 {
+        let until_woken = (AHEAD_PIECES + 1 - AHEAD_PIECES / 2).div_ceil(AT_A_TIME);
+        for taken in 0..until_woken {
             assert_eq!(count(), 0, "{taken}");
-            assert!(take(&pass, slow).is_some());
+            take_several(&pass, slow);
             took(&pass, slow, false);
         }
         assert_eq!(count(), 1);
