@@ -240,9 +240,11 @@ impl Segment {
             (ChunkBytes::Far(before, _), ChunkBytes::Far(now, _)) => !Arc::ptr_eq(before, now),
             _ => false,
         };
-        let pairs = before.zip(&bytes).take(self.slots.columns());
-        let pairs = pairs.enumerate().filter(|(_, pair)| is_other(pair));
-        let moved: Vec<usize> = pairs.map(|(column, _)| column).collect();
+        let pairs = before.zip(&bytes).enumerate();
+        let moved = pairs.filter(|(_, pair)| is_other(pair));
+        let mut moved: Vec<usize> = moved.map(|(slot, _)| slot).collect();
+        let looked_up = self.looked_up.as_deref().filter(|_| moved.is_empty());
+        moved.retain(|slot| *slot < self.slots.columns());
         let mut verified = self.verified.clone();
         verified.take_bits(&moved, None);
         let parts = ChunkParts {
@@ -250,7 +252,7 @@ impl Segment {
             chunk_headers: self.chunk_headers().clone(),
         };
         let entry = self.entry.clone();
-        self.read_from(entry, parts, extents, spec, verified, None)
+        self.read_from(entry, parts, extents, spec, verified, looked_up)
     }
 
     /// The bytes of each chunk: unchanged if it is near or a placeholder, otherwise in these extents. Replicas written `anew` are
@@ -270,7 +272,7 @@ impl Segment {
         bytes.collect()
     }
 
-    /// The same rows, read elsewhere, except by lookups.
+    /// The same rows, read elsewhere, and by lookups where they were.
     fn of_same_rows(
         &self,
         entry: Arc<SegmentEntry>,
