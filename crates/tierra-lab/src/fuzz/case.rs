@@ -249,10 +249,13 @@ mod tests {
 
     #[test]
     fn every_construct_is_made_over_small_and_large_tables() {
+        // Products of large tables with others are too large for these.
+        let of_small = [Construct::TwoLevelsOut, Construct::UsingOfTypes];
         for large in [false, true] {
             let counts = counted(false, large);
             let rare: Vec<_> = Construct::ALL
                 .iter()
+                .filter(|construct| !(large && of_small.contains(construct)))
                 .filter(|construct| counts.get(construct).is_none_or(|count| *count < 3))
                 .collect();
             assert!(rare.is_empty(), "{rare:?} of {counts:#?}");

@@ -7,7 +7,7 @@ use super::super::value::Type;
 use super::{Expr, Grammar, Scope, Subqueries};
 
 /// The most pairs of rows in engines without a join for it.
-const MOST_PRODUCT: u128 = 200_000;
+const MOST_PRODUCT: u128 = 4_000_000;
 
 impl Grammar<'_> {
     /// EXISTS, IN, ANY or ALL of such a subquery.
