@@ -4,7 +4,7 @@
 //! FROM a LEFT JOIN LATERAL (S) AS l ON c
 //!      FROM a LEFT JOIN S' AS l ON c AND S'.d IS NOT DISTINCT FROM a.k      S' as in super
 //! ```
-//! DataFusion moves conditions out of S. That is right for those that [`is_plain`] describes, which are left to it.
+//! DataFusion moves conditions out of S. That is right for those that [`is_plain_lateral`] describes, which are left to it.
 
 use std::sync::Arc;
 
