@@ -222,7 +222,7 @@ mod tests {
             alone_ns: 10.0,
         });
         let requests = database.requests();
-        // The writer waits where nobody takes its answer: it finds all these in its queue.
+        // An answer without room holds the writer up until it is taken. Meanwhile these requests queue up.
         let ask = |room| {
             let (reply, answer) = sync_channel(room);
             requests.send(Request::Extents { reply });
