@@ -98,6 +98,10 @@ impl Experiment for Cocktail {
         // Larger than the caches.
         let count = lab.size(1 << 19, 1 << 25);
         let effort = lab.size(Effort::QUICK, Effort::FULL);
+        let effort = Effort {
+            rounds: lab.runs(effort.rounds, effort.rounds),
+            ..effort
+        };
         let folder = lab.folder_in_memory()?;
         let dir = folder.path().join("db");
         let database = data::create(&dir, count)?;
@@ -256,7 +260,7 @@ impl Work<'_> {
         let rounds = rounds(lab);
         let snapshot = data::snapshot(database, memory)?;
         let mut rows = levels::measure(&snapshot, memory, levels, lasts(lab), rounds)?;
-        let appended = lab.size(1 << 20, 256 << 20);
+        let appended = lab.size(2 << 20, 512 << 20) / lab::threads();
         rows.extend(append::measure(folder, memory, appended, rounds)?);
         rows.extend(queries::levels(lab, database, memory, rounds)?);
         rows.extend(queries::batches(lab, database, memory, rounds)?);
