@@ -1,13 +1,16 @@
-//! An operator that passes rows on, but hides some facts about them from the optimiser, moves their strings together, or
-//! starts its input late.
+//! An operator that passes rows on, but hides some facts about them from the optimiser, moves their strings together, starts
+//! its input late, or waits for all of them.
 
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::compute::concat_batches;
+use arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
@@ -16,6 +19,7 @@ use datafusion::physical_plan::filter_pushdown::{
     ChildFilterDescription, FilterDescription, FilterPushdownPhase,
 };
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PhysicalExpr,
@@ -40,6 +44,8 @@ pub(crate) enum Pass {
     Texts,
     /// Nothing. The input is started when its first batch is asked for, and not with the plan.
     Deferred,
+    /// Nothing. All rows of a partition come in one batch.
+    Together,
 }
 
 impl Pass {
@@ -47,7 +53,7 @@ impl Pass {
     pub(crate) fn above(self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let properties = match &self {
             // The same object, so that no operator sees a difference.
-            Self::Fence(_) | Self::Texts | Self::Deferred => Arc::clone(input.properties()),
+            Self::Fence(_) | Self::Texts | Self::Deferred | Self::Together => Arc::clone(input.properties()),
             Self::Order(columns) => {
                 let mut told = input.equivalence_properties().clone();
                 let orderings: Vec<_> = told.oeq_class().iter().cloned().collect();
@@ -113,6 +119,7 @@ impl ExecutionPlan for PassExec {
             Pass::Rows => "TierraRowsExec",
             Pass::Texts => "TierraTextsExec",
             Pass::Deferred => "TierraDeferredExec",
+            Pass::Together => "TierraTogetherExec",
         }
     }
 
@@ -169,6 +176,14 @@ impl ExecutionPlan for PassExec {
                 let rows = futures::stream::once(rows).try_flatten();
                 Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows))
             }
+            Pass::Together => {
+                let held = MemoryConsumer::new(self.name()).register(context.memory_pool());
+                let rows = together(input.execute(partition, context)?, held);
+                Box::pin(RecordBatchStreamAdapter::new(
+                    self.schema(),
+                    futures::stream::once(rows),
+                ))
+            }
             Pass::Fence(_) | Pass::OptionalSide | Pass::Order(_) | Pass::Rows => {
                 input.execute(partition, context)?
             }
@@ -208,7 +223,12 @@ impl ExecutionPlan for PassExec {
         let fields = schema.fields().iter().enumerate();
         let free = fields.filter(|(_, field)| match &self.pass {
             Pass::Fence(names) => !names.contains(field.name()),
-            Pass::OptionalSide | Pass::Order(_) | Pass::Rows | Pass::Texts | Pass::Deferred => true,
+            Pass::OptionalSide
+            | Pass::Order(_)
+            | Pass::Rows
+            | Pass::Texts
+            | Pass::Deferred
+            | Pass::Together => true,
         });
         let passed = ChildFilterDescription::from_child_with_allowed_indices(
             &filters,
@@ -217,4 +237,17 @@ impl ExecutionPlan for PassExec {
         )?;
         Ok(FilterDescription::new().with_child(passed))
     }
+}
+
+/// All rows in one batch; `held` keeps their memory and that of the copy.
+async fn together(
+    mut rows: SendableRecordBatchStream,
+    held: MemoryReservation,
+) -> Result<RecordBatch> {
+    let mut batches = Vec::new();
+    while let Some(batch) = rows.try_next().await? {
+        held.try_grow(2 * get_record_batch_memory_size(&batch))?;
+        batches.push(batch);
+    }
+    Ok(concat_batches(&rows.schema(), &batches)?)
 }

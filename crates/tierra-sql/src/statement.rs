@@ -22,6 +22,7 @@ use crate::error::SqlError;
 use crate::limits::{Depth, LimitError, balance, check_references};
 use crate::list::{
     InSet, List, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
+    write_arrays,
 };
 use crate::names::identifier;
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
@@ -303,6 +304,10 @@ impl Parsed {
         };
         if self.tokens.iter().any(quantifies) {
             settle_quantified(inner);
+        }
+        let opens = |token: &TokenWithSpan| token.token == Token::LBracket;
+        if self.tokens.iter().any(opens) {
+            write_arrays(inner);
         }
         let has = |keywords: &[Keyword]| {
             let mut tokens = self.tokens.iter().map(|token| &token.token);

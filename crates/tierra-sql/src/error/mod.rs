@@ -325,6 +325,20 @@ fn parser_message(message: &str) -> String {
         .to_string()
 }
 
+/// What `text` says in Arrow's types, in those of SQL.
+fn overflow_of_abs(text: &str) -> Option<String> {
+    let (ty, call) = text.split_once("Array overflow on ")?;
+    let (ty, wider) = match ty {
+        "Int64" => ("BIGINT", "DECIMAL(38, 0)"),
+        "Int32" => ("INTEGER", "BIGINT"),
+        "Int16" => ("SMALLINT", "BIGINT"),
+        _ => return None,
+    };
+    Some(format!(
+        "{ty} overflow in {call}: cast the argument to {wider}"
+    ))
+}
+
 /// The message for a user: the root cause without the planner's prefixes.
 fn message_of(error: &DataFusionError) -> String {
     let text = match error.find_root() {
@@ -350,6 +364,9 @@ fn message_of(error: &DataFusionError) -> String {
     let text = text
         .split_once("\n\nbacktrace:")
         .map_or(&*text, |(head, _)| head);
+    if let Some(message) = overflow_of_abs(text) {
+        return message;
+    }
     if let Some(key) = text.strip_prefix("could not find config namespace for key ") {
         return format!("there is no setting {key}; SHOW ALL lists them");
     }

@@ -29,6 +29,7 @@ pub(crate) use items::{List, ListKind};
 pub(crate) use set::ListSet;
 pub(crate) use written::{
     array_items, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
+    write_arrays,
 };
 
 /// Adds the planning of `= ANY(..)` and `<> ALL(..)` to a session.

@@ -327,6 +327,26 @@ impl VisitorMut for Settle {
     }
 }
 
+/// Rewrites `[x, y]` as `make_array(x, y)`, whose arguments the planner sees as those of any function: of what stands in brackets it
+/// forgets the names of WITH, the row outside and the types of parameters.
+pub(crate) fn write_arrays(part: &mut impl VisitMut) {
+    let _ = part.visit(&mut Arrays);
+}
+
+struct Arrays;
+
+impl VisitorMut for Arrays {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Array(array) = expr {
+            let items = std::mem::take(&mut array.elem);
+            *expr = call(MAKE_ARRAY.to_string(), items);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// `name(arguments, ..)`
 pub(crate) fn call(name: String, arguments: impl IntoIterator<Item = Expr>) -> Expr {
     let arguments = arguments.into_iter();

@@ -1,7 +1,9 @@
 //! A subquery for one value is NULL where it has no row, whatever its column may be.
 //!
 //! DataFusion takes the value to be as the column is. So `(SELECT id FROM t WHERE id < 0) IS NULL` was false if `id` is a key, and to show
-//! the value failed. Here the column may be NULL, unless the subquery is an aggregate of all rows, which always has a row.
+//! the value failed. A column that may be NULL as it is written may become one that may not: `x / nullif(7, 0)` is `x / 7`, and an outer
+//! join becomes an inner one. Here the column may always be NULL, unless the subquery is an aggregate of all rows, which always has a
+//! row.
 
 use std::sync::Arc;
 
@@ -43,7 +45,12 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 let plan = Arc::unwrap_or_clone(rows.subquery);
                 let (table, field) = plan.schema().qualified_field(0);
                 let value = Expr::Column((table, field).into());
-                let value = maybe_null(value).alias(field.name());
+                let value = match rows.outer_ref_columns.is_empty() {
+                    true => ScalarUDF::from(MaybeNull::of(Volatility::Volatile)).call(vec![value]),
+                    // It becomes a column of an outer join.
+                    false => maybe_null(value),
+                };
+                let value = value.alias(field.name());
                 let subquery = LogicalPlanBuilder::new(plan).project([value])?.build()?;
                 Ok(Transformed::yes(Expr::ScalarSubquery(Subquery {
                     subquery: Arc::new(subquery),
@@ -60,10 +67,9 @@ fn may_lack_null(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarSubquery(rows) if lacks_null(rows))
 }
 
-/// Whether a subquery may have no row, and says that its value is never NULL.
+/// Whether a subquery may have no row, and says that its value is never NULL, or will say so when it is optimised.
 fn lacks_null(rows: &Subquery) -> bool {
-    let fields = rows.subquery.schema().fields();
-    fields.len() == 1 && !fields[0].is_nullable() && !has_a_row(&rows.subquery)
+    rows.subquery.schema().fields().len() == 1 && !has_a_row(&rows.subquery)
 }
 
 fn has_a_row(plan: &LogicalPlan) -> bool {
@@ -79,10 +85,10 @@ fn has_a_row(plan: &LogicalPlan) -> bool {
 
 /// `value`, which may be NULL, and of which nothing else is known.
 pub(super) fn maybe_null(value: Expr) -> Expr {
-    ScalarUDF::from(MaybeNull::new()).call(vec![value])
+    ScalarUDF::from(MaybeNull::of(Volatility::Immutable)).call(vec![value])
 }
 
-/// Gives its argument, which may be NULL.
+/// Gives its argument, which may be NULL. Of a constant the optimiser makes that constant, unless the function is called volatile.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct MaybeNull {
     signature: Signature,
@@ -91,9 +97,9 @@ struct MaybeNull {
 impl MaybeNull {
     const NAME: &str = "tierra_maybe_null";
 
-    fn new() -> Self {
+    fn of(volatility: Volatility) -> Self {
         Self {
-            signature: Signature::any(1, Volatility::Immutable),
+            signature: Signature::any(1, volatility),
         }
     }
 }

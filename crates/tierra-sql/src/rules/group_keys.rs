@@ -34,7 +34,7 @@ use super::unnested::unnests;
 /// DataFusion's rule that leaves keys of ORDER BY out that earlier ones determine.
 pub(super) const REPEATED: &str = "eliminate_duplicated_expr";
 
-/// The rule, except where it would take a computed key of ORDER BY for a column.
+/// The rule, except where it would take a computed key of ORDER BY for a column, or a key of rows for one of the elements of their lists.
 pub(super) fn of_columns(
     rule: &dyn OptimizerRule,
     plan: LogicalPlan,
@@ -46,7 +46,7 @@ pub(super) fn of_columns(
         keys.any(|key| is_called_as_column(&key.expr, columns))
     };
     match &plan {
-        LogicalPlan::Sort(sort) if is_misled(sort) => Ok(Transformed::no(plan)),
+        LogicalPlan::Sort(sort) if is_misled(sort) || unnests(&plan)? => Ok(Transformed::no(plan)),
         _ => rule.rewrite(plan, config),
     }
 }

@@ -4,16 +4,16 @@
 //! ```text
 //! table keys, rounded, action, drawn, single rows, empty subqueries, computed, set operations, correlated, group keys, assignment, numbers,
 //! seconds, computed sets
-//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, double texts, microseconds, arithmetic, doubles --> subqueries --> lists
+//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, double texts, microseconds, arithmetic, doubles, nth values --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first fourteen read a plan as written, before casts are added. The next five need resolved types and must see sums of
+//! The first fourteen read a plan as written, before casts are added. The next six need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
 //! optimiser are skipped ([`group_keys`], [`held_conditions`], [`distinct_sums`], [`grouping_sets`], [`known_aggregates`], [`null_keys`],
 //! [`filter_columns`], [`equal_parts`], [`nested_limits`], [`offsets`], [`window_orders`], [`window_limits`], [`unnested`]), or corrected afterwards
-//! ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`]).
+//! ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`], [`window_ranges`]).
 
 mod action;
 mod arithmetic;
@@ -39,6 +39,7 @@ mod held_conditions;
 mod known_aggregates;
 mod lists;
 mod nested_limits;
+mod nth_values;
 mod null_keys;
 mod number;
 mod numbers;
@@ -58,6 +59,7 @@ mod unpolled_partitions;
 mod whole;
 mod window_limits;
 mod window_orders;
+mod window_ranges;
 
 use std::sync::Arc;
 
@@ -100,13 +102,12 @@ pub(crate) const FILTERS_PUSHED: &str = "FilterPushdown";
 pub(crate) const OPERATORS_PLACED: &str = "EnsureCooperative";
 
 /// DataFusion's logical rules that are wrong for some plans, and what is done in place of each.
-const GUARDS: [(&str, Guard); 7] = [
+const GUARDS: [(&str, Guard); 6] = [
     (group_keys::REPEATED, group_keys::of_columns),
     (null_keys::EXTRACTED, null_keys::extracted),
     (null_keys::ORDERED, null_keys::ordered),
     (held_conditions::PUSHED_DOWN, held_conditions::held),
     (distinct_sums::BY_GROUPS, distinct_sums::of_one_type),
-    (unnested::KEYS_ELIMINATED, unnested::of_whole_rows),
     (unnested::JOINS_ELIMINATED, unnested::of_whole_rows),
 ];
 
@@ -136,6 +137,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(Microseconds));
     rules.push(Arc::new(arithmetic::CheckArithmetic));
     rules.push(Arc::new(doubles::OneZero));
+    rules.push(Arc::new(nth_values::FromOneEnd));
     *builder.analyzer() = Some(Analyzer::with_rules(rules));
     let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
     rules.retain(|rule| rule.name() != SET_COMPARISONS);
@@ -167,6 +169,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let rules = &mut optimizer.get_or_insert_with(PhysicalOptimizer::new).rules;
     rules.push(Arc::new(unpolled_partitions::RULE));
     rules.push(Arc::new(top_groups::RULE));
+    rules.push(Arc::new(window_ranges::RULE));
     rules.push(Arc::new(compact_strings::RULE));
     builder
         .expr_planners()

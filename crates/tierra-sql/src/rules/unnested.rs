@@ -2,19 +2,17 @@
 //!
 //! DataFusion takes a key of the rows below UNNEST for one of the rows above, of which there is one for each element. So ORDER BY lost
 //! what stands behind such a key, and a join with the elements found one match instead of many. Above UNNEST the rules that rely on
-//! keys are skipped. Groups have names of their own there ([`super::group_keys`]).
+//! keys are skipped ([`super::group_keys`] has the one about ORDER BY), and groups have names of their own.
 
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// DataFusion's rule that leaves out keys of ORDER BY.
-pub(super) const KEYS_ELIMINATED: &str = "eliminate_duplicated_expr";
 /// DataFusion's rule that leaves out joins.
 pub(super) const JOINS_ELIMINATED: &str = "eliminate_join";
 
-/// One of these rules, for plans without UNNEST.
+/// The rule, for plans without UNNEST.
 pub(super) fn of_whole_rows(
     rule: &dyn OptimizerRule,
     plan: LogicalPlan,

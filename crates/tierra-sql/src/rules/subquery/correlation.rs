@@ -3,12 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, not_impl_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::replace_col;
-use datafusion::logical_expr::logical_plan::Projection;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::logical_plan::{Filter, Projection};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 
 /// The name of the compared column of a subquery.
@@ -31,6 +32,29 @@ pub(super) fn with_name(plan: &LogicalPlan) -> Result<LogicalPlan> {
         return Ok(LogicalPlan::Projection(projection));
     }
     Ok(plan.clone())
+}
+
+/// `plan` with `(a.x = a.x) IS TRUE` for the condition `a.x = a.x` on the row outside, which the planner would leave out: it is not true
+/// where `a.x` is NULL.
+fn with_equal_sides(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let told = |condition: &Expr| match condition {
+        Expr::BinaryExpr(equal) if equal.op == Operator::Eq && equal.left == equal.right => {
+            condition.clone().is_true()
+        }
+        other => other.clone(),
+    };
+    let rewritten = plan.transform_up(|plan| {
+        Ok(match plan {
+            LogicalPlan::Filter(filter) if filter.predicate.contains_outer() => {
+                let conditions = split_conjunction(&filter.predicate).into_iter();
+                let predicate = conjunction(conditions.map(told)).unwrap_or(lit(true));
+                let filter = Filter::try_new(predicate, filter.input)?;
+                Transformed::yes(LogicalPlan::Filter(filter))
+            }
+            plan => Transformed::no(plan),
+        })
+    });
+    rewritten.data()
 }
 
 /// The rows of a subquery as the right side of a join.
@@ -57,7 +81,7 @@ impl JoinedRows {
         if !refers_outside(&rows.plan) {
             return Ok(rows);
         }
-        let plan = rows.plan.rewrite(&mut pulled).data()?;
+        let plan = with_equal_sides(rows.plan)?.rewrite(&mut pulled).data()?;
         if !pulled.can_pull_up || refers_outside(&plan) {
             return not_impl_err!(
                 "a subquery in IN, EXISTS, ANY or ALL can refer to the row outside in its WHERE, not \
