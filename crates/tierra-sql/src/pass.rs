@@ -18,8 +18,8 @@ use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::filter_pushdown::{
     ChildFilterDescription, FilterDescription, FilterPushdownPhase,
 };
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PhysicalExpr,
@@ -53,7 +53,9 @@ impl Pass {
     pub(crate) fn above(self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let properties = match &self {
             // The same object, so that no operator sees a difference.
-            Self::Fence(_) | Self::Texts | Self::Deferred | Self::Together => Arc::clone(input.properties()),
+            Self::Fence(_) | Self::Texts | Self::Deferred | Self::Together => {
+                Arc::clone(input.properties())
+            }
             Self::Order(columns) => {
                 let mut told = input.equivalence_properties().clone();
                 let orderings: Vec<_> = told.oeq_class().iter().cloned().collect();

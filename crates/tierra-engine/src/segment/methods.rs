@@ -4,8 +4,8 @@
 //! runs of neighbouring blocks as there are methods, each run by one of them: in place, or copied as into a frame that has to be filled,
 //! and checked and decoded there. So it sees the medium, the state of
 //! the page cache and emulated far memory as the scan will, and how much waiting decoding hides. Methods are compared place by
-//! place, because a byte of one column takes several times what one of another does; what is clearly slower at the first few is read no
-//! further. The result lasts a minute; then the next scan measures again.
+//! place, because a byte of one column takes several times what one of another does; what cannot be clearly faster at three of four
+//! any more is read no further. The result lasts a minute; then the next scan measures again.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -34,12 +34,14 @@ const MEASURED: [Option<CopyMethod>; 4] = [
     Some(CopyMethod::Buffered),
     Some(CopyMethod::Direct),
 ];
-/// Places after which a method is left out that took, in the median, this many times what reading in place did.
-const PLACES_LEAST: usize = 3;
-const HOPELESS: f64 = 1.2;
-/// Frames are used only if they take no more than this share of the time: neighbours differ, what is in place already stays cached,
-/// and a wrong choice lasts a minute.
+/// Frames are used only if they take no more than this share of the time in place: neighbours differ, what is in place already stays
+/// cached, and a wrong choice lasts a minute.
 const CLEARLY: f64 = 0.85;
+/// The most places at which frames that are used were not clearly faster.
+const PLACES_LOST: usize = PLACES / 4;
+/// A method that takes this many times what reading in place does at the first place is read no further: small reads past the page cache
+/// take that long, and would take most of the time that is spent on measuring.
+const HOPELESS: f64 = 4.0;
 
 /// How one cursor reaches the blocks of each tier.
 #[derive(Debug)]
@@ -167,11 +169,13 @@ impl Compared {
         Compared(vec![Vec::with_capacity(PLACES); methods])
     }
 
-    /// The methods that may be the fastest yet, in place always among them.
+    /// The methods that may be used yet, in place always among them.
     fn left(&self) -> Vec<usize> {
         let is_left = |method: &usize| {
             let ratios = &self.0[*method];
-            *method == 0 || ratios.len() < PLACES_LEAST || at_share(ratios, 1, 2) < HOPELESS
+            let lost = ratios.iter().filter(|ratio| **ratio >= CLEARLY).count();
+            let is_hopeless = ratios.first().is_some_and(|ratio| *ratio >= HOPELESS);
+            *method == 0 || lost <= PLACES_LOST && !is_hopeless
         };
         (0..self.0.len()).filter(is_left).collect()
     }
@@ -190,24 +194,17 @@ impl Compared {
         }
     }
 
-    /// The method to be used: one by which three of four places were clearly faster than in place, as far as it was not left out.
+    /// The method to be used: of those that are left the one that took the least in the median.
     fn best(&self) -> usize {
-        let usual = |method: usize| at_share(&self.0[method], 3, 4);
-        let methods = self
-            .left()
-            .into_iter()
-            .map(|method| (method, usual(method)));
-        let fastest = methods.min_by(|(_, one), (_, other)| one.total_cmp(other));
-        fastest.map_or(0, |(method, over)| if over < CLEARLY { method } else { 0 })
+        let median = |method: &usize| {
+            let mut ratios = self.0[*method].clone();
+            ratios.sort_unstable_by(f64::total_cmp);
+            ratios.get(ratios.len() / 2).copied().unwrap_or(1.0)
+        };
+        let methods = self.left().into_iter();
+        let least = methods.min_by(|one, other| median(one).total_cmp(&median(other)));
+        least.unwrap_or(0)
     }
-}
-
-/// The ratio that `share` of `of` places do not exceed; infinite without places.
-fn at_share(ratios: &[f64], share: usize, of: usize) -> f64 {
-    let mut ratios = ratios.to_vec();
-    ratios.sort_unstable_by(f64::total_cmp);
-    let at = (ratios.len() * share).div_ceil(of).saturating_sub(1);
-    ratios.get(at).copied().unwrap_or(f64::INFINITY)
 }
 
 impl Segment {
@@ -274,24 +271,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_loses_everywhere_is_left_out_soon_and_one_interruption_decides_nothing() {
+    fn what_is_not_clearly_faster_is_left_out_and_one_interruption_decides_nothing() {
         let mut compared = Compared::new(3);
         // The first place was interrupted while it was read in place.
         compared.note(&[Some(100.0), Some(2.0), Some(3.0)]);
-        for _ in 1..PLACES_LEAST {
+        for _ in 0..PLACES_LOST {
             assert_eq!(compared.left(), [0, 1, 2]);
-            compared.note(&[Some(1.0), Some(0.9), Some(3.0)]);
+            compared.note(&[Some(1.0), Some(0.9), Some(0.5)]);
         }
-        assert_eq!(compared.left(), [0, 1]);
+        compared.note(&[Some(1.0), Some(0.9), Some(3.0)]);
+        assert_eq!(compared.left(), [0, 2]);
         assert!(!compared.is_decided());
-        assert_eq!(compared.best(), 0, "not clearly better");
-        for _ in 0..6 {
-            compared.note(&[Some(1.0), Some(0.5), None]);
+        assert_eq!(compared.best(), 2);
+        for _ in 0..PLACES_LOST {
+            compared.note(&[Some(1.0), None, Some(0.9)]);
         }
-        assert_eq!(compared.best(), 1);
-        for _ in 0..12 {
-            compared.note(&[Some(1.0), Some(2.0), None]);
-        }
+        assert!(compared.is_decided());
+        assert_eq!(compared.best(), 0);
+    }
+
+    #[test]
+    fn what_is_hopeless_is_read_once() {
+        let mut compared = Compared::new(2);
+        compared.note(&[Some(1.0), Some(HOPELESS)]);
         assert!(compared.is_decided());
         assert_eq!(compared.best(), 0);
     }

@@ -2,7 +2,7 @@
 //! and all others.
 //!
 //! Both are chosen by what reading costs: what its tier takes for the lines that are touched, and what the encoding takes to unpack
-//! values ([`ReadCost`](tierra_column::ReadCost)). A scan touches all lines of the chunk, in order. A lookup touches the lines of its
+//! values ([`ReadCost`](tierra_column::ReadCost)). A scan touches all lines of the chunk, in order, while it unpacks. A lookup touches the lines of its
 //! value, or its whole block where the encoding knows no single values. So one column may be scanned in a small replica and looked up
 //! in one with fixed places. Indexes and groups speak of codes: a replica with codes of a dictionary comes before all others.
 //!
@@ -36,12 +36,18 @@ enum Reads {
     Alone,
 }
 
-/// Nanoseconds: for a value of all in order, for a value looked up.
+/// Of lines on their way and values being unpacked at the same time, how much of the shorter time is not hidden by the longer one.
+const NOT_HIDDEN: f64 = 0.5;
+
+/// Nanoseconds of one thread: for a value of all in order, for a value looked up.
 fn cost_ns(reads: Reads, place: &ChunkPlace, rows: usize, lines: LineTimes) -> f64 {
     let cost = place.encoding.read_cost();
     let in_order_ns = place.len_bytes as f64 / LINE_BYTES as f64 / rows as f64 * lines.in_order_ns;
     match (reads, cost.alone_lines) {
-        (Reads::InOrder, _) => in_order_ns + cost.in_order_ns,
+        (Reads::InOrder, _) => {
+            let (lines_ns, values_ns) = (in_order_ns, cost.in_order_ns);
+            lines_ns.max(values_ns) + lines_ns.min(values_ns) * NOT_HIDDEN
+        }
         (Reads::Alone, Some(touched)) => touched * lines.looked_up_ns() + cost.alone_ns,
         (Reads::Alone, None) => {
             let block_ns = in_order_ns * rows.min(BLOCK_LEN) as f64;

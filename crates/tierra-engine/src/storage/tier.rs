@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tierra_memory::emulation::{self, FarMemory};
@@ -97,11 +98,12 @@ impl Tier {
 pub(crate) struct TierLines(Arc<Mutex<Option<LineTimes>>>);
 
 impl TierLines {
-    /// As measured, or [`LineTimes::USUAL`]; at least as slow as the far memory that is emulated.
+    /// As measured, or [`LineTimes::USUAL`]; at least as slow as the far memory that is emulated, for a thread while all read.
     pub(crate) fn times(&self) -> LineTimes {
         let measured = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let times = measured.unwrap_or(LineTimes::USUAL);
-        emulation::current().map_or(times, |far| times.emulated(&far))
+        let threads = || thread::available_parallelism().map_or(1, usize::from);
+        emulation::current().map_or(times, |far| times.emulated(&far, threads()))
     }
 
     pub(crate) fn set(&self, times: LineTimes) {

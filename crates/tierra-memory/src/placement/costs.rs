@@ -85,11 +85,11 @@ impl LineTimes {
         })
     }
 
-    /// At least what emulated far memory takes, for threads of the first socket.
+    /// At least what emulated far memory takes, for one of so many threads of the first socket, which share its bandwidth.
     #[must_use]
-    pub fn emulated(self, far: &FarMemory) -> LineTimes {
+    pub fn emulated(self, far: &FarMemory, threads: usize) -> LineTimes {
         let far = far.as_seen_from(SocketId(0));
-        let in_order_ns = LINE_BYTES as f64 / far.sequential_read_gb_per_s;
+        let in_order_ns = (LINE_BYTES * threads) as f64 / far.sequential_read_gb_per_s;
         LineTimes {
             in_order_ns: self.in_order_ns.max(in_order_ns),
             alone_ns: self.alone_ns.max(far.latency_ns),
@@ -141,15 +141,16 @@ mod tests {
             alone_ns: 100.0,
         };
         let optane = FarMemory::OPTANE.whole();
-        let costs = Costs::of(near.emulated(&optane), near);
+        let costs = Costs::of(near.emulated(&optane, 1), near);
         assert_eq!((costs.streamed_ns, costs.looked_up_ns), (0.0, 50.0));
         assert_eq!(costs.copied_ns, 10.0);
+        assert_eq!(near.emulated(&optane, 9).in_order_ns, 16.0);
         let slow = FarMemory {
             sequential_read_gb_per_s: 4.0,
             ..optane
         };
-        let costs = Costs::of(near.emulated(&slow), near);
+        let costs = Costs::of(near.emulated(&slow, 1), near);
         assert_eq!((costs.streamed_ns, costs.copied_ns), (11.0, 21.0));
-        assert_eq!(Costs::of(near, near.emulated(&slow)).streamed_ns, 0.0);
+        assert_eq!(Costs::of(near, near.emulated(&slow, 1)).streamed_ns, 0.0);
     }
 }

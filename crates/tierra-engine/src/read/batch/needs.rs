@@ -4,6 +4,7 @@
 
 use std::time::Instant;
 
+use super::pass::AT_A_TIME;
 use super::pieces::{Pieces, Place};
 
 /// What a member needs.
@@ -53,6 +54,11 @@ impl Needs {
     pub(super) fn needs(&self, place: Place) -> bool {
         let number = self.pieces.number(place);
         number.is_some_and(|number| self.has(number))
+    }
+
+    /// How many pieces a thread takes at a time: fewer at the end, so that the threads of the scan end together.
+    pub(super) fn at_a_time(&self) -> usize {
+        (self.left / 8 / self.threads.max(1)).clamp(1, AT_A_TIME)
     }
 
     pub(super) fn has(&self, number: usize) -> bool {

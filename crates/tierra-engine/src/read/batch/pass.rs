@@ -19,8 +19,8 @@ pub(crate) const QUERIES_MOST: usize = 64;
 const WINDOW_BYTES: usize = 4 << 20;
 /// Pieces that are kept, of which perhaps little was read.
 const WINDOW_PIECES: usize = 64;
-/// The most pieces that a member takes at a time while it is alone, or that others have read: it need not come back so often.
-const AT_A_TIME: usize = 4;
+/// The most pieces that a member takes at a time: it need not come back so often.
+pub(super) const AT_A_TIME: usize = 4;
 /// The bytes of pieces that others have read, from which on a member takes no more at a time: it takes these out of the window
 /// before it has read them.
 const BYTES_AT_A_TIME: usize = AHEAD_BYTES / 32;
@@ -75,7 +75,7 @@ pub(crate) struct Taken {
     pub(crate) number: usize,
     /// `None` if no other member needs the piece.
     pub(crate) share: Option<Share>,
-    /// Pieces that are taken with it, because no other member is there, or because others have read them too.
+    /// Pieces that are taken with it.
     pub(crate) more: Vec<(usize, Option<Share>)>,
 }
 
@@ -201,31 +201,10 @@ impl State {
         self.ahead.take(ready)
     }
 
-    /// Takes the pieces behind one that a lone member has taken.
-    fn take_more(&mut self, at: usize, number: usize) -> Next {
-        let needs = self.members[at].as_mut().expect("it has not left");
-        // Few at the end, so that the threads of the scan end together.
-        let most = (needs.left / 8).min(AT_A_TIME - 1);
-        let mut more = Vec::with_capacity(most);
-        let mut last = number;
-        while more.len() < most && needs.has(last + 1) {
-            last += 1;
-            needs.take(last);
-            more.push((last, None));
-        }
-        self.position = Some(needs.pieces.place(last));
-        Next::Piece(Taken {
-            number,
-            share: None,
-            more,
-        })
-    }
-
     /// Takes pieces of the window that others have read, if there are any.
     fn take_ready(&mut self, at: usize) -> Option<Next> {
         let needs = self.members[at].as_mut().expect("it has not left");
-        // The threads of the scan share what is ready, and end together.
-        let most = (needs.left / 8 / needs.threads.max(1)).clamp(1, AT_A_TIME);
+        let most = needs.at_a_time();
         let bit = 1_u64 << at;
         let mut taken = Vec::new();
         let mut bytes = 0;
@@ -303,27 +282,50 @@ impl State {
             });
         }
         self.position = Some(place);
-        if self.are_alone {
-            return self.take_more(at, number);
-        }
-        let others = self.at_work().filter(|(_, needs)| needs.needs(place));
-        let wanted = others.fold(0, |wanted, (other, _)| wanted | 1 << other);
-        let mut share = None;
-        if wanted != 0 {
-            self.evict();
-            let piece = Arc::new(Piece::new(&self.columns));
-            share = Some(Share::of(piece.clone(), true));
-            self.window.push_back(Slot {
-                place,
-                piece,
-                wanted,
-            });
-        }
+        let share = self.begin_piece(place);
         Next::Piece(Taken {
             number,
             share,
-            more: Vec::new(),
+            more: self.begin_more(at, number),
         })
+    }
+
+    /// Puts a piece that a member has taken into the window, if others want it.
+    fn begin_piece(&mut self, place: Place) -> Option<Share> {
+        let others = self.at_work().filter(|(_, needs)| needs.needs(place));
+        let wanted = others.fold(0, |wanted, (other, _)| wanted | 1 << other);
+        if wanted == 0 {
+            return None;
+        }
+        self.evict();
+        let piece = Arc::new(Piece::new(&self.columns));
+        let share = Share::of(piece.clone(), true);
+        self.window.push_back(Slot {
+            place,
+            piece,
+            wanted,
+        });
+        Some(share)
+    }
+
+    /// Takes the pieces behind one that a member has taken, for itself and the others, which find several then.
+    fn begin_more(&mut self, at: usize, number: usize) -> Vec<(usize, Option<Share>)> {
+        let most = self.needs(at).at_a_time() - 1;
+        let mut more = Vec::with_capacity(most);
+        for next in number + 1..=number + most {
+            let needs = self.members[at].as_mut().expect("it has not left");
+            if !needs.has(next) {
+                break;
+            }
+            let place = needs.pieces.place(next);
+            if self.window.iter().any(|slot| slot.place == place) {
+                break;
+            }
+            needs.take(next);
+            self.position = Some(place);
+            more.push((next, self.begin_piece(place)));
+        }
+        more
     }
 
     fn open(&mut self) -> Vec<Waker> {
@@ -536,7 +538,10 @@ mod tests {
         was_read
     }
 
-    /// Takes pieces that another member has read.
+    /// Turns after which a member is ahead.
+    const TURNS_AHEAD: usize = (AHEAD_PIECES + 1).div_ceil(AT_A_TIME);
+
+    /// Takes several pieces.
     fn take_several(pass: &Pass, at: usize) {
         let taken = taken(pass, at).expect("pieces are ready");
         assert_eq!(taken.more.len(), AT_A_TIME - 1);
@@ -612,16 +617,14 @@ mod tests {
         let slow = join(&pass, &[(1, many * 8)]);
         let fast = join(&pass, &[(1, many * 8)]);
         took(&pass, slow, false);
-        for _ in 0..=AHEAD_PIECES {
-            assert!(matches!(pass.take(fast), Next::Piece(_)));
+        for _ in 0..TURNS_AHEAD {
+            take_several(&pass, fast);
         }
         assert!(matches!(pass.take(fast), Next::OthersFirst));
         // One that takes is waited for.
         take_several(&pass, slow);
         took(&pass, slow, false);
-        for _ in 0..AT_A_TIME {
-            assert!(matches!(pass.take(fast), Next::Piece(_)));
-        }
+        take_several(&pass, fast);
         assert!(matches!(pass.take(fast), Next::OthersFirst));
         // One that does not is not, until it has caught up.
         took(&pass, slow, true);
@@ -657,11 +660,14 @@ mod tests {
         assert!(pass.lock().ahead.wait(slow, Waker::noop()));
         pass.lock().ahead.take(u64::MAX);
         took(&pass, slow, false);
-        while let Next::Piece(Taken { share, .. }) = pass.take(fast) {
-            was_read(&share.unwrap());
+        while let Next::Piece(taken) = pass.take(fast) {
+            let more = taken.more.into_iter().map(|(_, share)| share);
+            for share in std::iter::once(taken.share).chain(more) {
+                was_read(&share.unwrap());
+            }
         }
         assert!(pass.poll_others(fast, &mut context).is_pending());
-        let until_woken = (AHEAD_PIECES + 1 - AHEAD_PIECES / 2).div_ceil(AT_A_TIME);
+        let until_woken = (TURNS_AHEAD * AT_A_TIME - AHEAD_PIECES / 2).div_ceil(AT_A_TIME);
         for taken in 0..until_woken {
             assert_eq!(count(), 0, "{taken}");
             take_several(&pass, slow);

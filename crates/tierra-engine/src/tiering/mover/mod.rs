@@ -389,7 +389,7 @@ impl Rounds {
             region.populate().ok()?;
             LineTimes::measure(&[&region])
         })?;
-        let stored = far.as_ref().map_or(stored, |far| stored.emulated(far));
+        let stored = far.as_ref().map_or(stored, |far| stored.emulated(far, 1));
         let costs = Costs::of(stored, near);
         tracing::debug!(?costs, "what far memory costs");
         self.costs = Some(Measured {

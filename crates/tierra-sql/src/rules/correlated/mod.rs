@@ -14,6 +14,7 @@
 //! A subquery for one value that has more rows is an error when it runs ([`OnlyRow`]).
 
 mod domain;
+mod exists;
 mod laterals;
 mod one_row;
 mod plain;
@@ -206,6 +207,12 @@ impl Side {
             return Ok(Transformed::no(expr));
         };
         let rows = Arc::clone(&subquery.subquery);
+        if matches!(expr, Expr::Exists(_))
+            && let Some(all) = exists::of_any_row(&rows)
+        {
+            let expr = with_subquery(expr, all);
+            return Ok(Transformed::yes(self.computed(expr, numbers)?.data));
+        }
         let is_one_value = matches!(expr, Expr::ScalarSubquery(_));
         let columns = outer_columns(&rows, self.outside.schema())?;
         let is_joined = !is_one_value || self.joins_values;
