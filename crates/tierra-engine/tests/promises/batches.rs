@@ -329,7 +329,8 @@ fn a_scan_that_stops_does_not_hold_up_the_others() {
     let rows: usize = rest.iter().map(RecordBatch::num_rows).sum();
     rest.push(begun);
     assert!(rows < expected.num_rows());
-    assert!(rows + 2 * BATCH_ROWS >= expected.num_rows());
+    // A thread takes four pieces at a time.
+    assert!(rows + 5 * BATCH_ROWS >= expected.num_rows());
     // The idle one goes on, and misses nothing.
     let rows: usize = drain(&mut idle_cursor)
         .iter()
