@@ -43,10 +43,16 @@ fn every_encoding_gives_the_same_values() {
 fn the_replica_that_suits_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let buffers = open(dir.path());
+    // A few values need all bits, and those beside them eight.
+    let wide = |position| match position % 1000 {
+        7 => i64::MAX - position as i64,
+        _ => value(position) % 100,
+    };
+    let uneven: Vec<i64> = (0..COUNT).map(wide).collect();
     let read = |replicas: &[&str], pattern| {
         let name = format!("{replicas:?} {pattern:?}");
         let buffer = buffers.allocate(&name, replicas, Near::Never).unwrap();
-        buffer.append(&values(0..COUNT)).unwrap();
+        buffer.append(&uneven).unwrap();
         let reader = buffer.reader(pattern).unwrap();
         let sources = reader.sources();
         assert_eq!((sources.len(), sources[0].values), (1, COUNT));
