@@ -571,6 +571,14 @@ impl Turn {
     }
 }
 
+/// What a partition does that got no rows: other queries of its batch are far behind, and run first.
+fn let_others_run<T>(scan: &Scan, context: &mut Context<'_>) -> Poll<T> {
+    if scan.poll_others(context).is_ready() {
+        context.waker().wake_by_ref();
+    }
+    Poll::Pending
+}
+
 /// One partition's share of a scan.
 struct ScanStream {
     schema: SchemaRef,
@@ -645,12 +653,8 @@ impl Stream for ScanStream {
         let timer = elapsed.timer();
         let next = self.next_cut().transpose();
         timer.done();
-        // Other queries of the batch are far behind, and run first.
         if matches!(&next, Some(Ok(batch)) if batch.num_rows() == 0) {
-            if self.scan.poll_others(context).is_ready() {
-                context.waker().wake_by_ref();
-            }
-            return Poll::Pending;
+            return let_others_run(&self.scan, context);
         }
         self.baseline.record_poll(Poll::Ready(next))
     }

@@ -13,7 +13,7 @@ use futures::Stream;
 use tierra_column::{Filter, Totals, WantedTotals};
 use tierra_engine::{Scan, ScanCursor, ScanError, ScanGroups, ScanSpec, ScanTotals, Snapshot};
 
-use super::{Counts, TierraScanExec, Turn};
+use super::{Counts, TierraScanExec, Turn, let_others_run};
 use crate::filter::DynamicFilters;
 use crate::settings::{self, TierraSettings};
 
@@ -49,8 +49,9 @@ impl WantedColumns {
 
 /// A partition's share of a scan. It gives way as a stream of rows does.
 struct Share {
-    /// The scan, until it has begun: its batch may wait for other queries.
-    waits: Option<Arc<Scan>>,
+    /// Its batch may wait for other queries.
+    scan: Arc<Scan>,
+    has_begun: bool,
     cursor: ScanCursor,
     snapshot: Snapshot,
     table_schema: SchemaRef,
@@ -72,7 +73,8 @@ impl TierraScanExec {
         let cursor = scan.cursor_by(settings.reading);
         let cursor = cursor.map_err(|error| DataFusionError::External(Box::new(error)))?;
         Ok(Share {
-            waits: Some(scan),
+            scan,
+            has_begun: false,
             cursor,
             snapshot: self.plan.snapshot.clone(),
             table_schema: Arc::clone(&self.plan.schema),
@@ -115,9 +117,9 @@ impl TierraScanExec {
 impl Share {
     /// Whether it has begun.
     fn poll_begun(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(scan) = &self.waits {
-            ready!(scan.poll_begin(context));
-            self.waits = None;
+        if !self.has_begun {
+            ready!(self.scan.poll_begin(context));
+            self.has_begun = true;
         }
         Poll::Ready(())
     }
@@ -156,8 +158,9 @@ impl Future for PartitionTotals {
         ready!(this.share.poll_begun(context));
         while !this.share.turn.is_over() {
             match this.share.read(ScanCursor::next_totals)? {
-                // Other queries of the batch are far behind, and run first.
-                Some(part) if part.rows == 0 => break,
+                Some(part) if part.rows == 0 => {
+                    return let_others_run(&this.share.scan, context);
+                }
                 Some(part) => {
                     this.share.baseline.record_output(part.rows as usize);
                     this.so_far.rows += part.rows;
@@ -192,7 +195,7 @@ impl Stream for PartitionGroups {
             return Share::give_way(context);
         }
         match share.read(ScanCursor::next_groups).transpose() {
-            Some(Ok(part)) if part.rows.is_empty() => Share::give_way(context),
+            Some(Ok(part)) if part.rows.is_empty() => let_others_run(&share.scan, context),
             Some(Ok(part)) => {
                 let rows: u64 = part.rows.iter().sum();
                 share.baseline.record_output(rows as usize);
