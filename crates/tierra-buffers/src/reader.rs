@@ -9,7 +9,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, ToByteSlice};
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Encoding, WantedTotals};
-use tierra_engine::{ReadPattern, RowId, ScanSpec, Snapshot};
+use tierra_engine::{ReadPattern, ReplicaSource, RowId, ScanSpec, Snapshot};
 use tierra_interleave::{Lookups, Scheduling};
 
 use crate::buffer::Buffer;
@@ -112,24 +112,14 @@ impl Reader {
 
     /// The tiers and encodings that it reads, each once. Staged values, which are in near memory, are not among them.
     pub fn sources(&self) -> Vec<Source> {
-        let mut sources: Vec<Source> = Vec::new();
-        for segment in self.snapshot.segments() {
-            // What no copy has is an error when it is read.
-            let Some(encoding) = segment.encoding(VALUE) else {
-                continue;
-            };
-            let (tier, values) = (segment.tier(VALUE), segment.rows() as u64);
-            let mut known = sources.iter_mut();
-            match known.find(|it| it.tier.as_deref() == tier && it.encoding == encoding) {
-                Some(source) => source.values += values,
-                None => sources.push(Source {
-                    tier: tier.map(str::to_owned),
-                    encoding,
-                    values,
-                }),
-            }
-        }
-        sources
+        // The snapshot has the replicas of the reader's pattern in all patterns' places.
+        let read = self.snapshot.sources(VALUE, ReadPattern::Sequential);
+        let source = |read: ReplicaSource| Source {
+            tier: read.tier,
+            encoding: read.encoding,
+            values: read.rows,
+        };
+        read.into_iter().map(source).collect()
     }
 
     /// The sum of all values, taken from packed codes.

@@ -93,7 +93,7 @@ pub use manifest::SEGMENT_ROWS;
 pub use manifest::row_id::RowId;
 pub use read::batch::{BatchLimits, Batches};
 pub use read::lookup::CellCounters;
-pub use read::replicas::ReplicaInfo;
+pub use read::replicas::{ReplicaInfo, ReplicaSource};
 pub use read::rows::{Projection, Rows};
 pub use read::scan::{
     IndexUse, Scan, ScanCounters, ScanCursor, ScanGroups, ScanSpec, ScanTotals, row_id_field,

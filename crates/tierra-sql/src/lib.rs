@@ -58,6 +58,7 @@ mod outcome;
 mod pass;
 mod placeholders;
 mod prepared;
+mod replicas;
 mod rules;
 mod scan;
 mod session;

@@ -8,6 +8,7 @@
 
 mod totals;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -39,12 +40,15 @@ use datafusion::physical_plan::projection::{
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::Stream;
-use tierra_engine::{Scan, ScanCounters, ScanCursor, ScanSpec, Snapshot, row_id_field};
+use tierra_engine::{
+    ReadPattern, Scan, ScanCounters, ScanCursor, ScanSpec, Snapshot, row_id_field,
+};
 use tierra_interleave::Scheduling;
 
 pub(crate) use self::totals::WantedColumns;
 use crate::filter::{ColumnFilters, DynamicFilters};
 use crate::late::RowSource;
+use crate::replicas;
 use crate::settings::{self, TierraSettings};
 use crate::statistics;
 
@@ -307,6 +311,9 @@ impl DisplayAs for TierraScanExec {
         };
         list(f, "filters", &self.plan.shown)?;
         list(f, "dynamic", self.dynamic.expressions())?;
+        let tested = self.plan.filters.iter().map(|(column, _)| *column);
+        let read: BTreeSet<usize> = self.plan.projection.iter().copied().chain(tested).collect();
+        replicas::write_read(f, &self.plan.snapshot, read, ReadPattern::Sequential)?;
         let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let scan = shared.scan.as_ref();
         if let Some(level) = scan.and_then(|scan| scan.level()) {

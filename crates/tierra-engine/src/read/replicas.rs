@@ -36,7 +36,52 @@ pub struct ReplicaInfo {
     pub stored_bytes: u64,
 }
 
+/// What a reader reads sealed rows of a column from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaSource {
+    /// The tier's name; `None`: a near copy.
+    pub tier: Option<String>,
+    /// The encoding.
+    pub encoding: Encoding,
+    /// Sealed rows that are read so, deleted ones as well.
+    pub rows: u64,
+}
+
 impl Snapshot {
+    /// What a reader of this pattern reads a column from, each once. Rows that no copy has are not among them: to read them is an error.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn sources(&self, column: usize, pattern: ReadPattern) -> Vec<ReplicaSource> {
+        let mut sources: Vec<ReplicaSource> = Vec::new();
+        for segment in self.segments() {
+            let segment = segment.for_reading(pattern);
+            let Some(encoding) = segment.encoding(column) else {
+                continue;
+            };
+            let (tier, rows) = (segment.tier(column), segment.rows() as u64);
+            let mut known = sources.iter_mut();
+            match known.find(|it| it.tier.as_deref() == tier && it.encoding == encoding) {
+                Some(source) => source.rows += rows,
+                None => sources.push(ReplicaSource {
+                    tier: tier.map(str::to_owned),
+                    encoding,
+                    rows,
+                }),
+            }
+        }
+        sources
+    }
+
+    /// Whether some of a column's rows have several replicas, of which a reader chooses one.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn has_several_replicas(&self, column: usize) -> bool {
+        let mut segments = self.segments().iter();
+        segments.any(|segment| segment.entry().replicas(column).count() > 1)
+    }
+
     /// The replicas of a column in each tier that should have one, as they were placed.
     ///
     /// # Panics

@@ -169,6 +169,12 @@ impl Segment {
         self.far(column).map(|(_, read, _)| &**read.tier_name())
     }
 
+    /// How long lines of a column's chunk take where it is read.
+    pub(crate) fn line_times(&self, column: usize) -> LineTimes {
+        let far = self.far(column);
+        far.map_or(LineTimes::USUAL, |(_, read, _)| read.line_times())
+    }
+
     /// The id of one of its rows.
     ///
     /// # Panics

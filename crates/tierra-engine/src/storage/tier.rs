@@ -1,7 +1,7 @@
 //! A tier with an open pool.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -94,19 +94,36 @@ impl Tier {
 
 /// How long reading a tier's lines takes, as [`Database::calibrate_tiers`](crate::Database::calibrate_tiers) measured it. Clones share
 /// it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TierLines(Arc<Mutex<Option<LineTimes>>>);
+#[derive(Clone, Debug)]
+pub(crate) struct TierLines {
+    measured: Arc<Mutex<Option<LineTimes>>>,
+    /// That share emulated bandwidth. Asking the system takes too long for every scan.
+    threads: usize,
+}
+
+impl Default for TierLines {
+    fn default() -> Self {
+        TierLines {
+            measured: Arc::default(),
+            threads: thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
 
 impl TierLines {
     /// As measured, or [`LineTimes::USUAL`]; at least as slow as the far memory that is emulated, for a thread while all read.
     pub(crate) fn times(&self) -> LineTimes {
-        let measured = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let measured = *self.lock();
         let times = measured.unwrap_or(LineTimes::USUAL);
-        let threads = || thread::available_parallelism().map_or(1, usize::from);
-        emulation::current().map_or(times, |far| times.emulated(&far, threads()))
+        emulation::current().map_or(times, |far| times.emulated(&far, self.threads))
     }
 
     pub(crate) fn set(&self, times: LineTimes) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(times);
+        *self.lock() = Some(times);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<LineTimes>> {
+        let measured = self.measured.lock();
+        measured.unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -71,6 +71,7 @@ impl DisplayAs for PointExec {
             self.schema().fields().len(),
             source.execution
         )?;
+        self.reader.write_replicas(f)?;
         match self.reader.predicate() {
             Some(predicate) => write!(f, ", filter={predicate}"),
             None => Ok(()),

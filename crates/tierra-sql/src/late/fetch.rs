@@ -120,6 +120,7 @@ impl DisplayAs for FetchExec {
                 "{separator}table={table}, columns=[{}]",
                 columns.join(", ")
             )?;
+            fetch.reader.write_replicas(f)?;
         }
         Ok(())
     }

@@ -152,6 +152,7 @@ impl DisplayAs for LookupJoinExec {
             keys.join(", "),
             columns.join(", ")
         )?;
+        reader.write_replicas(f)?;
         match reader.predicate() {
             Some(predicate) => write!(f, ", filter={predicate}"),
             None => Ok(()),

@@ -3,6 +3,7 @@
 //! Every cell is a separate lookup, so that the engine interleaves their cache misses. A group takes less than about a
 //! millisecond; callers with more rows read [`RowReader::group_rows`] at a time.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,8 +16,10 @@ use datafusion::physical_expr::conjunction;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
-use tierra_engine::{LookupError, Projection, RowId, Snapshot, row_id_field};
+use tierra_engine::{LookupError, Projection, ReadPattern, RowId, Snapshot, row_id_field};
 use tierra_interleave::{GroupReport, Lookups, Scheduling};
+
+use crate::replicas;
 
 /// Cells of a group: at some tens of nanoseconds each, about a millisecond.
 const GROUP_CELLS: usize = 1 << 15;
@@ -105,6 +108,13 @@ impl RowReader {
 
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// Writes which replicas it reads, for EXPLAIN.
+    pub(crate) fn write_replicas(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.tested.columns().iter().chain(self.late.columns());
+        let columns: BTreeSet<usize> = columns.copied().collect();
+        replicas::write_read(f, &self.source.snapshot, columns, ReadPattern::Random)
     }
 
     /// The predicate that rows must meet.

@@ -233,3 +233,38 @@ fn a_tier_says_how_it_is_read_and_a_session_may_say_otherwise() {
         assert!(refused.contains("there is no tier \"c\""), "{refused}");
     });
 }
+
+#[test]
+fn explain_names_the_replicas_that_are_read_where_there_is_a_choice() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = Database::create(&dir.path().join("db"), &DatabaseOptions::default());
+    let database = database.unwrap();
+    let session = session(database.clone());
+    let pool = dir.path().join("b.pool");
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        // Of a few values every bit differs: one width for all takes eight times as many bytes.
+        let sql = format!(
+            "CREATE TIER b AT '{}';
+             CREATE TABLE t (id BIGINT PRIMARY KEY, x BIGINT NOT NULL WITH ('tier' = 'far', 'replicas' = 'far/static, b/fastpfor'));
+             INSERT INTO t SELECT value, CASE WHEN value % 1000 = 7 THEN 9000000000000000000 - value ELSE value % 100 END
+               FROM generate_series(1, 70000) AS s(value);
+             CREATE TABLE copied (x BIGINT NOT NULL WITH ('tier' = 'near', 'replicas' = 'far/static, b/fastpfor'));
+             INSERT INTO copied SELECT x FROM t",
+            pool.display()
+        );
+        session.execute(&sql).await.unwrap();
+        let plan = async |sql: &str| rows(&session, sql).await.join("\n");
+        let scanned = plan("EXPLAIN SELECT SUM(x) FROM t").await;
+        assert!(scanned.contains(", replicas=[x=b/fastpfor]"), "{scanned}");
+        let tested = plan("EXPLAIN SELECT id FROM t WHERE x < 7").await;
+        assert!(tested.contains(", replicas=[x=b/fastpfor]"), "{tested}");
+        let looked_up = plan("EXPLAIN SELECT x FROM t WHERE id = 7").await;
+        assert!(looked_up.contains(", replicas=[x=far/static]"), "{looked_up}");
+        let alone = plan("EXPLAIN SELECT SUM(id) FROM t").await;
+        assert!(!alone.contains("replicas"), "{alone}");
+
+        database.wait_for_near_copies().unwrap();
+        let copied = plan("EXPLAIN ANALYZE SELECT SUM(x) FROM copied").await;
+        assert!(copied.contains(", replicas=[x=near/fastpfor]"), "{copied}");
+    });
+}

@@ -12,7 +12,7 @@ use tierra_column::{
     Dictionary, EntryRange, FormatError, Position, PostingList, Postings, PostingsLayout,
 };
 use tierra_interleave::{Cx, Lookups, for_each};
-use tierra_memory::placement::{SAMPLED, Uses, sample};
+use tierra_memory::placement::{LineTimes, SAMPLED, Uses, sample};
 use tierra_memory::{MemoryGate, NearCopy, NearMemory, Speed, in_mode};
 
 use crate::calibration::{Calibration, LookupKind};
@@ -217,6 +217,14 @@ impl InvertedPart {
     /// The tier that lookups read.
     pub(crate) fn speed(&self) -> Speed {
         self.pages.speed()
+    }
+
+    /// How long its lines take where they are read.
+    pub(crate) fn line_times(&self) -> LineTimes {
+        match self.speed() {
+            Speed::Near => LineTimes::USUAL,
+            Speed::Far => self.extent().first().line_times(),
+        }
     }
 
     /// Codes that it covers, with or without rows.

@@ -89,10 +89,15 @@ impl Share {
                 || first.place(column) == segment.place(column)
                     && first.speed(column) == segment.speed(column)
         });
+        if !is_same {
+            return false;
+        }
         let bit = 1 << (block % PIECE_BLOCKS);
-        // Relaxed, here and below: a count.
-        if !is_same || shared.read.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
-            return is_same;
+        // Relaxed, here and below: a count. Asked first: a write would take the line from the other members' cores.
+        if shared.read.load(Ordering::Relaxed) & bit != 0
+            || shared.read.fetch_or(bit, Ordering::Relaxed) & bit != 0
+        {
+            return true;
         }
         let bytes = segment.chunk(column).stored_block(block).len();
         self.piece.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -93,23 +93,28 @@ impl Candidates {
         most_ns: Option<f64>,
         lookups: &mut Lookups,
     ) -> Result<Option<Candidates>, Damage<'p>> {
-        let covered = parts.iter().map(|part| Covered::new(scan, part));
+        let covered = parts.iter().map(|part| Covered::new(scan, column, part));
         let covered: Vec<Covered> = covered.collect::<Result<_, _>>()?;
         // Rows that were read before the condition was known need no index.
-        let sum =
-            |of: fn(&Covered) -> u64| covered.iter().map(of).sum::<u64>() as f64 * scan.left();
+        let sum = |of: fn(&Covered) -> f64| covered.iter().map(of).sum::<f64>() * scan.left();
         let cost = ScanCost {
-            blocks: sum(|part| part.blocks),
-            rows: sum(|part| part.rows),
+            blocks: sum(|part| part.blocks as f64),
+            rows: sum(|part| part.rows as f64),
+            far_ns: sum(|part| part.far_ns),
             are_stretches: codes.are_ranges(),
             codes: parts.iter().map(|part| part.codes()).max().unwrap_or(0),
             most_ns: most_ns.unwrap_or(f64::INFINITY),
             threads: scan.threads() as f64,
         };
+        // Of one code in all parts.
+        let lookup_ns: f64 = parts
+            .iter()
+            .map(|part| costs::lookup_ns(part.line_times()))
+            .sum();
         let is_asked = scan.index_use == IndexUse::Always;
         let most = match is_asked {
             true => u64::MAX,
-            false => (cost.lookups_most() / parts.len() as u64).max(FEW_LOOKUPS),
+            false => ((cost.ns(1.0) / lookup_ns) as u64).max(FEW_LOOKUPS),
         };
         let Some(codes) = codes.codes(usize::try_from(most).unwrap_or(usize::MAX)) else {
             return Ok(None);
@@ -117,7 +122,7 @@ impl Candidates {
         // Lazy: computed only if it matters.
         let share_met = LazyCell::new(|| share_met(scan, column, &covered, &codes));
         let count = codes.len() as u64;
-        let lookups_ns = costs::lookups_ns(count * parts.len() as u64);
+        let lookups_ns = count as f64 * lookup_ns;
         if !is_asked
             && count > FEW_LOOKUPS
             && lookups_ns > cost.ns(*share_met) * LOOKUP_COST_SHARE_MAX
@@ -201,6 +206,8 @@ struct Covered {
     segments: Vec<SegmentRange>,
     rows: u64,
     blocks: u64,
+    /// What reading the column takes longer than in near memory.
+    far_ns: f64,
 }
 
 #[derive(Clone, Copy)]
@@ -218,7 +225,7 @@ impl SegmentRange {
 }
 
 impl Covered {
-    fn new<'p>(scan: &Scan, part: &'p InvertedPart) -> Result<Self, Damage<'p>> {
+    fn new<'p>(scan: &Scan, column: usize, part: &'p InvertedPart) -> Result<Self, Damage<'p>> {
         let all = &scan.snapshot.version().segments;
         let find = |id: &u32| {
             let at = all.position(*id).ok_or_else(|| Damage {
@@ -234,7 +241,12 @@ impl Covered {
         let segments = part.entry().segments.iter().map(find);
         let segments: Vec<SegmentRange> = segments.collect::<Result<_, _>>()?;
         let blocks = |segment: &SegmentRange| all[segment.at].blocks() as u64;
+        let far_ns = |segment: &SegmentRange| {
+            let segment = &all[segment.at];
+            costs::far_ns(segment.stored_bytes(column), segment.line_times(column))
+        };
         Ok(Self {
+            far_ns: segments.iter().map(far_ns).sum(),
             rows: segments.iter().map(|segment| u64::from(segment.rows)).sum(),
             blocks: segments.iter().map(blocks).sum(),
             segments,

@@ -1,7 +1,11 @@
 //! Estimates in nanoseconds: the cost of testing rows on packed codes, and of asking an inverted index instead.
 //!
 //! Measured by `examples/index_costs.rs` on one core (Zen 5): 4 M rows of one column, in random and in sorted order, values of 1
-//! to 1,000 rows each, lists of one value to all; near, and far on pages of 4 KiB. Real far latency makes both more expensive.
+//! to 1,000 rows each, lists of one value to all; near. What far memory takes longer for a line is added to both: as calibrated, or as
+//! emulated.
+
+use tierra_memory::LINE_BYTES;
+use tierra_memory::placement::LineTimes;
 
 /// Judging a block by its minimum and maximum: 0.12 ms for the 3,907 blocks, all ruled out.
 const BLOCK_NS: f64 = 31.0;
@@ -29,6 +33,8 @@ pub(super) struct ScanCost {
     /// Blocks that the index covers and no cursor has read.
     pub(super) blocks: f64,
     pub(super) rows: f64,
+    /// What reading the column in these blocks takes longer than in near memory.
+    pub(super) far_ns: f64,
     pub(super) are_stretches: bool,
     /// Codes of the dictionary.
     pub(super) codes: u64,
@@ -46,18 +52,21 @@ impl ScanCost {
             false if self.codes < WIDE_CODES => SCATTERED_ROW_NS,
             false => WIDELY_SCATTERED_ROW_NS,
         };
-        let all_ns = self.blocks * BLOCK_NS + self.rows * share_met * row_ns;
+        let tested_ns = self.rows * row_ns + self.far_ns;
+        let all_ns = self.blocks * BLOCK_NS + share_met * tested_ns;
         all_ns.min(self.most_ns) / self.threads
-    }
-
-    /// The number of lookups that takes as long as the whole scan.
-    pub(super) fn lookups_most(&self) -> u64 {
-        (self.ns(1.0) / LOOKUP_NS) as u64
     }
 }
 
-pub(super) fn lookups_ns(lookups: u64) -> f64 {
-    lookups as f64 * LOOKUP_NS
+/// What reading bytes in order takes longer than in near memory.
+pub(super) fn far_ns(bytes: u64, lines: LineTimes) -> f64 {
+    let longer_ns = (lines.in_order_ns - LineTimes::USUAL.in_order_ns).max(0.0);
+    bytes as f64 / LINE_BYTES as f64 * longer_ns
+}
+
+/// Looking a code up in a part of an index whose lines take so long.
+pub(super) fn lookup_ns(lines: LineTimes) -> f64 {
+    LOOKUP_NS + (lines.looked_up_ns() - LineTimes::USUAL.looked_up_ns()).max(0.0)
 }
 
 /// Noting the rows that were found, if the share `share_met` of the blocks has any.
@@ -72,4 +81,39 @@ pub(super) fn rows_ns(rows: u64, share_met: f64) -> f64 {
 /// The remaining cost if an index has listed `candidates`, and `others` must be tested.
 pub(super) fn left_ns(candidates: usize, others: usize) -> f64 {
     candidates as f64 * LONE_ROW_NS + others as f64 * SCATTERED_ROW_NS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(far_ns: f64) -> ScanCost {
+        ScanCost {
+            blocks: 1000.0,
+            rows: 1_024_000.0,
+            far_ns,
+            are_stretches: true,
+            codes: 1000,
+            most_ns: f64::INFINITY,
+            threads: 2.0,
+        }
+    }
+
+    #[test]
+    fn what_lies_far_costs_what_its_lines_take_longer() {
+        let slow = LineTimes {
+            in_order_ns: 25.0,
+            alone_ns: 500.0,
+        };
+        let bytes = 2 * 1_024_000;
+        assert_eq!(far_ns(bytes, LineTimes::USUAL), 0.0);
+        assert_eq!(far_ns(bytes, slow), 640_000.0);
+        let near = cost(0.0);
+        let far = cost(far_ns(bytes, slow));
+        assert_eq!(far.ns(1.0) - near.ns(1.0), 320_000.0);
+        // Blocks that are judged by minimum and maximum stay where they are.
+        assert_eq!(far.ns(0.0), near.ns(0.0));
+        assert_eq!(lookup_ns(LineTimes::USUAL), LOOKUP_NS);
+        assert_eq!(lookup_ns(slow), LOOKUP_NS + 100.0);
+    }
 }

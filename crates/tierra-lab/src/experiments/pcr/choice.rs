@@ -105,7 +105,7 @@ impl Experiment for ReplicaChoice {
             policies: contenders(),
             values: count,
             positions: count.div_ceil(16),
-            rounds: lab.runs(1, 9),
+            rounds: lab.runs(1, 25),
             lasts: Duration::from_millis(lab.size(1, 30)),
         };
         let mut rows = Vec::new();
