@@ -242,13 +242,13 @@ fn explain_names_the_replicas_that_are_read_where_there_is_a_choice() {
     let session = session(database.clone());
     let pool = dir.path().join("b.pool");
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        // Of a few values every bit differs: one width for all takes eight times as many bytes.
+        // Of a few values every bit differs: one width for all takes seven times as many bytes.
         let sql = format!(
             "CREATE TIER b AT '{}';
-             CREATE TABLE t (id BIGINT PRIMARY KEY, x BIGINT NOT NULL WITH ('tier' = 'far', 'replicas' = 'far/static, b/fastpfor'));
-             INSERT INTO t SELECT value, CASE WHEN value % 1000 = 7 THEN 9000000000000000000 - value ELSE value % 100 END
+             CREATE TABLE t (id BIGINT PRIMARY KEY, x BIGINT NOT NULL) WITH ('x.tier' = 'far', 'x.replicas' = 'far/static, b/fastpfor');
+             INSERT INTO t SELECT value, CASE WHEN value % 1000 = 7 THEN 90000000000000000 - value ELSE value % 100 END
                FROM generate_series(1, 70000) AS s(value);
-             CREATE TABLE copied (x BIGINT NOT NULL WITH ('tier' = 'near', 'replicas' = 'far/static, b/fastpfor'));
+             CREATE TABLE copied (x BIGINT NOT NULL) WITH ('x.tier' = 'near', 'x.replicas' = 'far/static, b/fastpfor');
              INSERT INTO copied SELECT x FROM t",
             pool.display()
         );
