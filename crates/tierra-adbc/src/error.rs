@@ -75,7 +75,7 @@ pub(crate) fn of_sql(error: &SqlError) -> Error {
         ErrorKind::Unsupported | ErrorKind::Limit => Status::NotImplemented,
         ErrorKind::Denied => Status::Unauthorized,
         ErrorKind::Cancelled => Status::Cancelled,
-        ErrorKind::Memory | ErrorKind::Storage => Status::IO,
+        ErrorKind::Memory | ErrorKind::Storage | ErrorKind::DiskFull => Status::IO,
         ErrorKind::Defect => Status::Internal,
         // A kind that this crate does not know yet.
         _ => Status::Unknown,

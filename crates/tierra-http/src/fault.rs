@@ -78,6 +78,8 @@ fn status_of(code: &str) -> StatusCode {
         "25006" | "42501" => StatusCode::FORBIDDEN,
         // Cancelled: neither wrong nor to be repeated by a machine.
         "57014" => StatusCode::CONFLICT,
+        // It stays full until somebody frees it.
+        "53100" => StatusCode::INSUFFICIENT_STORAGE,
         _ => match &code[..2] {
             // Constraints, and other sessions that were faster.
             "23" | "40" => StatusCode::CONFLICT,
@@ -100,6 +102,7 @@ mod tests {
             ("23505", 409),
             ("40001", 409),
             ("53200", 503),
+            ("53100", 507),
             ("58030", 500),
             ("XX000", 500),
             ("25006", 403),

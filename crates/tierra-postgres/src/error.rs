@@ -160,6 +160,7 @@ pub fn sqlstate(error: &SqlError) -> &'static str {
         ErrorKind::Unsupported => "0A000",
         ErrorKind::Limit => "54000",
         ErrorKind::Storage => "58030",
+        ErrorKind::DiskFull => "53100",
         ErrorKind::Query => "42000",
         ErrorKind::Defect => "XX000",
         // A kind that this crate does not know yet.

@@ -99,7 +99,8 @@ pub(crate) fn of_sql(error: SqlError) -> PyErr {
         | ErrorKind::Cancelled
         | ErrorKind::Conflict
         | ErrorKind::TransactionFailed
-        | ErrorKind::Storage => OperationalError::new_err(text),
+        | ErrorKind::Storage
+        | ErrorKind::DiskFull => OperationalError::new_err(text),
         ErrorKind::Defect => InternalError::new_err(text),
         // A kind that this module does not know yet.
         _ => DatabaseError::new_err(text),

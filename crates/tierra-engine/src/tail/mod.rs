@@ -13,8 +13,8 @@ pub(crate) mod statistics;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BooleanArray, MutableArrayData, RecordBatch,
-    StringViewArray, make_array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, MutableArrayData, PrimitiveArray,
+    RecordBatch, StringViewArray, downcast_primitive_array, make_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::concat_batches;
@@ -213,7 +213,6 @@ fn owned_column(values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let nulls = values
         .nulls()
         .map(|nulls| NullBuffer::new(bits(nulls.inner())));
-    let data_type = values.data_type();
     if let Some(strings) = values.as_string_view_opt() {
         let views = ScalarBuffer::from(strings.views().to_vec());
         let strings = StringViewArray::try_new(views, strings.data_buffers().to_vec(), nulls)?;
@@ -222,16 +221,25 @@ fn owned_column(values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     if let Some(booleans) = values.as_boolean_opt() {
         return Ok(Arc::new(BooleanArray::new(bits(booleans.values()), nulls)));
     }
-    let data = values.to_data();
-    let Some(width) = data_type.primitive_width() else {
-        let mut copied = MutableArrayData::new(vec![&data], false, data.len());
-        copied.try_extend(0, 0, data.len())?;
-        return Ok(make_array(copied.freeze()));
-    };
-    let (first, len_bytes) = (data.offset() * width, data.len() * width);
-    let bytes = Buffer::from(&data.buffers()[0].as_slice()[first..first + len_bytes]);
-    let copied = ArrayData::builder(data_type.clone()).len(data.len());
-    Ok(make_array(copied.add_buffer(bytes).nulls(nulls).build()?))
+    downcast_primitive_array!(
+        values => Ok(owned_numbers(values, nulls)),
+        _ => {
+            let data = values.to_data();
+            let mut copied = MutableArrayData::new(vec![&data], false, data.len());
+            copied.try_extend(0, 0, data.len())?;
+            Ok(make_array(copied.freeze()))
+        }
+    )
+}
+
+fn owned_numbers<T: ArrowPrimitiveType>(
+    values: &PrimitiveArray<T>,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef {
+    let copied = ScalarBuffer::from(values.values().to_vec());
+    let copied = PrimitiveArray::<T>::new(copied, nulls);
+    // Of a decimal's digits, or a time zone, the kind of array says nothing.
+    Arc::new(copied.with_data_type(values.data_type().clone()))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod copy;
 mod cursors;
 mod ends;
 mod files;
+mod full;
 mod login;
 mod memory;
 mod moments;

@@ -70,11 +70,15 @@ impl TestServer {
     }
 
     pub(crate) fn with(options: Options) -> Self {
+        Self::of(options, &DatabaseOptions::default())
+    }
+
+    /// With a new database of these options.
+    pub(crate) fn of(options: Options, database: &DatabaseOptions) -> Self {
         let scratch = tempfile::tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir())
             .unwrap();
-        let database =
-            Database::create(&scratch.path().join("db"), &DatabaseOptions::default()).unwrap();
+        let database = Database::create(&scratch.path().join("db"), database).unwrap();
         let (told, tell) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let runtime = Builder::new_multi_thread()

@@ -1,6 +1,7 @@
 //! What kind of error a statement ended with, for interfaces that have a code or a class for each kind.
 
 use std::error::Error;
+use std::{io, iter};
 
 use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
@@ -9,6 +10,7 @@ use tierra_engine::{
     AppendError, BackupError, CommitError, DuplicateKeyError, InputError,
     LoadError as EngineLoadError, StorageError, TableError,
 };
+use tierra_memory::PoolError;
 
 use super::{ChangeError, DefinitionError, InsertError, PreparedError, SqlError};
 use crate::load::LoadError;
@@ -71,6 +73,8 @@ pub enum ErrorKind {
     Limit,
     /// A file or a device could not be read or written.
     Storage,
+    /// A file system, a quota or a pool is full.
+    DiskFull,
     /// Any other failure of a query.
     Query,
     /// A defect of Tierra or of a library.
@@ -92,7 +96,7 @@ impl SqlError {
             Self::Change(error) => of_change(error),
             Self::Denied { .. } => ErrorKind::Denied,
             Self::Load(error) => of_load(error),
-            Self::Copy(_) => ErrorKind::Storage,
+            Self::Copy(error) => of_files(error),
             Self::Limit(_) => ErrorKind::Limit,
             Self::NoTable { .. } => ErrorKind::NoTable,
             Self::Ambiguous(_) => ErrorKind::AmbiguousColumn,
@@ -193,7 +197,7 @@ fn of_cause(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
         });
     }
     if error.is::<BackupError>() {
-        return Some(ErrorKind::Storage);
+        return Some(of_files(error));
     }
     if let Some(error) = error.downcast_ref() {
         return Some(match error {
@@ -225,6 +229,21 @@ fn of_storage(error: &StorageError) -> ErrorKind {
     match error {
         StorageError::ReadOnly { .. } => ErrorKind::ReadOnly,
         StorageError::Dropped { .. } => ErrorKind::NoTable,
+        StorageError::Pool(PoolError::Full { .. }) => ErrorKind::DiskFull,
+        other => of_files(other),
+    }
+}
+
+/// The kind of an error of reading or writing files.
+fn of_files(error: &(dyn Error + 'static)) -> ErrorKind {
+    let mut causes = iter::successors(Some(error), |&error| error.source());
+    let io = causes.find_map(|cause| cause.downcast_ref());
+    io.map_or(ErrorKind::Storage, of_io)
+}
+
+fn of_io(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::DiskFull,
         _ => ErrorKind::Storage,
     }
 }
@@ -257,7 +276,8 @@ fn of_datafusion(error: &DataFusionError) -> ErrorKind {
         DataFusionError::Configuration(_) => ErrorKind::Setting,
         DataFusionError::SQL(..) => ErrorKind::Syntax,
         DataFusionError::Internal(_) => ErrorKind::Defect,
-        DataFusionError::IoError(_) | DataFusionError::ObjectStore(_) => ErrorKind::Storage,
+        DataFusionError::IoError(error) => of_io(error),
+        DataFusionError::ObjectStore(error) => of_files(error.as_ref()),
         DataFusionError::Plan(text) | DataFusionError::Execution(text) => of_text(text),
         _ => ErrorKind::Query,
     }
@@ -295,6 +315,12 @@ mod tests {
         let exists = TableError::Exists {
             table: "t".to_owned(),
         };
+        let full = PoolError::Full {
+            path: "far.pool".into(),
+            wanted_bytes: 2,
+            used_bytes: 9,
+            capacity_bytes: 10,
+        };
         for (error, kind) in [
             (SqlError::engine(closed()), ErrorKind::Storage),
             (
@@ -302,6 +328,10 @@ mod tests {
                 ErrorKind::Storage,
             ),
             (SqlError::engine(exists), ErrorKind::TableExists),
+            (
+                SqlError::engine(CommitError::Storage(full.into())),
+                ErrorKind::DiskFull,
+            ),
             (SqlError::Cancelled, ErrorKind::Cancelled),
         ] {
             let numbered = SqlError::InStatement {
