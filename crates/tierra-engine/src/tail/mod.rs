@@ -245,7 +245,7 @@ fn owned_numbers<T: ArrowPrimitiveType>(
 #[cfg(test)]
 mod tests {
     use arrow::array::{
-        Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, ListArray,
+        ArrayData, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, ListArray,
         TimestampMicrosecondArray,
     };
     use arrow::datatypes::{Field, Int32Type, Schema};

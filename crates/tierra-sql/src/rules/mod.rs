@@ -3,11 +3,12 @@
 //!
 //! ```text
 //! table keys, rounded, action, drawn, single rows, empty subqueries, computed, set operations, correlated, group keys, assignment, numbers,
-//! seconds, computed sets
-//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, double texts, microseconds, arithmetic, doubles, nth values --> subqueries --> lists
+//! seconds, interval lengths, computed sets
+//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, double texts, microseconds, interval lengths, arithmetic, doubles, nth values
+//!     --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first fourteen read a plan as written, before casts are added. The next six need resolved types and must see sums of
+//! The first fifteen read a plan as written, before casts are added. The next seven need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
@@ -70,7 +71,7 @@ use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
-use crate::time::{Microseconds, Seconds};
+use crate::time::{IntervalLengths, Microseconds, Seconds};
 
 pub(crate) use action::{ACTION, action};
 pub(crate) use assign_to::assign_to;
@@ -135,6 +136,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(rounded::LastingType));
     rules.push(Arc::new(double_texts::DoubleTexts));
     rules.push(Arc::new(Microseconds));
+    rules.push(Arc::new(IntervalLengths));
     rules.push(Arc::new(arithmetic::CheckArithmetic));
     rules.push(Arc::new(doubles::OneZero));
     rules.push(Arc::new(nth_values::FromOneEnd));
@@ -199,6 +201,7 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(assignment::Assignment),
         Arc::new(numbers::ExactNumbers),
         Arc::new(Seconds),
+        Arc::new(IntervalLengths),
     ]
 }
 

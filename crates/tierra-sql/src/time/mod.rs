@@ -7,11 +7,13 @@
 //! rule.rs    nanoseconds that are left after type coercion (dates beside timestamps, now()) become microseconds
 //! trunc.rs, bin.rs, parse.rs    date_trunc, date_bin and to_timestamp count microseconds
 //! hours.rs   a DATE and hours are a TIMESTAMP
+//! lengths.rs intervals are compared by their lengths
 //! series.rs  generate_series and range in FROM take microseconds
 //! ```
 
 mod bin;
 mod hours;
+mod lengths;
 mod parse;
 mod rule;
 mod series;
@@ -24,6 +26,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::ScalarUDF;
 
+pub(crate) use lengths::IntervalLengths;
 pub(crate) use rule::{Microseconds, Seconds, microseconds, settled};
 
 /// Adds timestamps in microseconds to a session, except for [rules](crate::rules) and table functions.
