@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! table keys, rounded, action, drawn, single rows, empty subqueries, computed, set operations, correlated, group keys, assignment, numbers,
-//! seconds, interval lengths, computed sets
+//! seconds, ordered windows, computed sets
 //!     --> DataFusion's `grouping(x)`, type coercion --> rounded, double texts, microseconds, interval lengths, arithmetic, doubles, nth values
 //!     --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
@@ -71,11 +71,12 @@ use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
-use crate::time::{IntervalLengths, Microseconds, Seconds};
+use crate::time::{IntervalLengths, Microseconds, OrderedWindows, Seconds};
 
 pub(crate) use action::{ACTION, action};
 pub(crate) use assign_to::assign_to;
 pub(crate) use assignment::{argument, shown};
+pub(crate) use correlated::is_of_row_outside;
 pub(crate) use doubles::{CANONICAL, is_double, one_zero};
 pub(crate) use number::{
     LONG_NUMBER, beside, exactly, has_more_digits, is_long, may_be_long, number_in,
@@ -201,7 +202,7 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(assignment::Assignment),
         Arc::new(numbers::ExactNumbers),
         Arc::new(Seconds),
-        Arc::new(IntervalLengths),
+        Arc::new(OrderedWindows),
     ]
 }
 

@@ -1,10 +1,11 @@
 //! Intervals are compared by their lengths, as in PostgreSQL: a month has 30 days, and a day 24 hours.
 //!
-//! Arrow compares months, then days, then nanoseconds: 25 hours would be less than a day. Here what comparisons, BETWEEN, IN, CASE and
-//! ORDER BY compare are the lengths. GROUP BY, DISTINCT, keys of joins, MIN and MAX see the parts.
+//! Arrow compares months, then days, then nanoseconds: 25 hours would be less than a day. Here what comparisons, BETWEEN, IN of a list,
+//! CASE and ORDER BY compare are the lengths, once type coercion has made intervals of the differences that are compared with one. It
+//! refuses windows that are ordered by intervals, so these are changed before ([`OrderedWindows`]).
 //!
-//! The rule runs before type coercion, which refuses windows that are ordered by intervals, and after it, which makes intervals of the
-//! differences that are compared with one.
+//! Everything else sees the parts: groups, sets, DISTINCT ON, subqueries after IN, ANY and ALL, MIN and MAX, functions, rows and arrays. So does `=` with
+//! a row outside, because the rules that join subqueries group these rows by their parts, and find columns only in plain equalities.
 
 use std::sync::Arc;
 
@@ -17,19 +18,40 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{ScalarFunction, Sort};
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility, WindowFrame, WindowFrameBound,
+    WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::rules::{map_under_names, schema_below, uses};
+use crate::rules::{is_of_row_outside, map_under_names, schema_below, uses};
 
 /// Nanoseconds, which may be more than 64 bits hold.
 const LENGTH: DataType = DataType::Decimal128(38, 0);
 const DAY_NS: i128 = 86_400_000_000_000;
 const MONTH_DAYS: i128 = 30;
 
-/// The rule.
+/// Windows that are ordered by intervals are ordered by lengths.
+#[derive(Debug)]
+pub(crate) struct OrderedWindows;
+
+impl AnalyzerRule for OrderedWindows {
+    fn name(&self) -> &str {
+        "ordered_windows"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let is_window = |plan: &LogicalPlan| matches!(plan, LogicalPlan::Window(_));
+        let by_length = |plan: LogicalPlan| match is_window(&plan) {
+            true => by_length(plan),
+            false => Ok(Transformed::no(plan)),
+        };
+        plan.transform_up_with_subqueries(by_length)
+            .map(|ordered| ordered.data)
+    }
+}
+
+/// The rule for everything else.
 #[derive(Debug)]
 pub(crate) struct IntervalLengths;
 
@@ -88,24 +110,32 @@ fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         Expr::BinaryExpr(mut binary)
             if is_comparison(binary.op)
                 && has_length(&binary.left)
-                && has_length(&binary.right) =>
+                && has_length(&binary.right)
+                && !finds_outside(&binary) =>
         {
             to_length(&mut binary.left);
             to_length(&mut binary.right);
             Transformed::yes(Expr::BinaryExpr(binary))
         }
-        Expr::Between(mut between) if has_length(&between.expr) => {
+        Expr::Between(mut between)
+            if [&between.expr, &between.low, &between.high]
+                .into_iter()
+                .all(|part| has_length(part)) =>
+        {
             for part in [&mut between.expr, &mut between.low, &mut between.high] {
                 to_length(part);
             }
             Transformed::yes(Expr::Between(between))
         }
-        Expr::InList(mut list) if has_length(&list.expr) => {
+        Expr::InList(mut list) if has_length(&list.expr) && list.list.iter().all(has_length) => {
             to_length(&mut list.expr);
             list.list.iter_mut().for_each(to_length);
             Transformed::yes(Expr::InList(list))
         }
-        Expr::Case(mut case) if case.expr.as_deref().is_some_and(has_length) => {
+        Expr::Case(mut case)
+            if case.expr.as_deref().is_some_and(has_length)
+                && case.when_then_expr.iter().all(|(when, _)| has_length(when)) =>
+        {
             case.expr
                 .iter_mut()
                 .for_each(|compared| to_length(compared));
@@ -113,7 +143,8 @@ fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             whens.for_each(|(when, _)| to_length(when));
             Transformed::yes(Expr::Case(case))
         }
-        Expr::AggregateFunction(mut aggregate) => {
+        // With DISTINCT what orders has to be an argument.
+        Expr::AggregateFunction(mut aggregate) if !aggregate.params.distinct => {
             let is_changed = order_by_length(&mut aggregate.params.order_by, schema);
             changed_if(is_changed, Expr::AggregateFunction(aggregate))
         }
@@ -125,6 +156,17 @@ fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         other => Transformed::no(other),
     }
+}
+
+/// Whether an equality is with a row outside, or with a value that stands for one.
+fn finds_outside(binary: &BinaryExpr) -> bool {
+    let is_outside = |expr: &Expr| match expr {
+        Expr::OuterReferenceColumn(..) => true,
+        Expr::Column(column) => is_of_row_outside(&column.name),
+        _ => false,
+    };
+    let is_equality = matches!(binary.op, Operator::Eq | Operator::IsNotDistinctFrom);
+    is_equality && (is_outside(&binary.left) || is_outside(&binary.right))
 }
 
 fn changed_if(is_changed: bool, expr: Expr) -> Transformed<Expr> {

@@ -26,7 +26,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::ScalarUDF;
 
-pub(crate) use lengths::IntervalLengths;
+pub(crate) use lengths::{IntervalLengths, OrderedWindows};
 pub(crate) use rule::{Microseconds, Seconds, microseconds, settled};
 
 /// Adds timestamps in microseconds to a session, except for [rules](crate::rules) and table functions.

@@ -61,9 +61,17 @@ pub(super) struct ForAll {
     pub(super) number: usize,
 }
 
+/// How the names of columns with values of the domain begin.
+const VALUES: &str = "tierra_outer_";
+
 /// The column of the value at a place, in a plan with this number.
 pub(super) fn value(number: usize, place: usize) -> Column {
-    Column::new_unqualified(format!("tierra_outer_{number}_{place}"))
+    Column::new_unqualified(format!("{VALUES}{number}_{place}"))
+}
+
+/// Whether a column of this name has values of the domain.
+pub(crate) fn is_of_row_outside(column: &str) -> bool {
+    column.starts_with(VALUES)
 }
 
 /// `one IS NOT DISTINCT FROM other`. A column may be NULL even if it does not say so: that of a subquery for one value without rows.

@@ -37,6 +37,7 @@ use self::references::{outer_columns, subquery_of, with_subquery};
 use self::repeatable::repeatable;
 use super::plan::{map_under_names, uses};
 
+pub(crate) use self::domain::is_of_row_outside;
 pub(super) use self::laterals::PlainInputs;
 
 /// The rule.
