@@ -2,9 +2,10 @@
 //! and all others.
 //!
 //! Both are chosen by what reading costs: what its tier takes for the lines that are touched, and what the encoding takes to unpack
-//! values ([`ReadCost`](tierra_column::ReadCost)). A scan touches all lines of the chunk, in order, while it unpacks. A lookup touches the lines of its
-//! value, or its whole block where the encoding knows no single values. So one column may be scanned in a small replica and looked up
-//! in one with fixed places. Indexes and groups speak of codes: a replica with codes of a dictionary comes before all others.
+//! values ([`ReadCost`](tierra_column::ReadCost)). A scan touches all lines of the chunk, in order, while it unpacks. A lookup
+//! touches the lines of its value, or its whole block where the encoding knows no single values. So one column may be scanned in a
+//! small replica and looked up in one with fixed places. Indexes and groups speak of codes: a replica with codes of a dictionary
+//! comes before all others.
 //!
 //! Where a replica lies in a tier that has failed, another one is read. Those that are not read wait: damaged blocks are made again of
 //! theirs ([`rebuild`](super::rebuild)).

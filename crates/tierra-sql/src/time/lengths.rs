@@ -4,8 +4,9 @@
 //! CASE and ORDER BY compare are the lengths, once type coercion has made intervals of the differences that are compared with one. It
 //! refuses windows that are ordered by intervals, so these are changed before ([`OrderedWindows`]).
 //!
-//! Everything else sees the parts: groups, sets, DISTINCT ON, subqueries after IN, ANY and ALL, MIN and MAX, functions, rows and arrays. So does `=` with
-//! a row outside, because the rules that join subqueries group these rows by their parts, and find columns only in plain equalities.
+//! Everything else sees the parts: groups, sets, DISTINCT ON, subqueries after IN, ANY and ALL, MIN and MAX, functions, rows and
+//! arrays. So does `=` with a row outside, because the rules that join subqueries group these rows by their parts, and find columns
+//! only in plain equalities.
 
 use std::sync::Arc;
 
@@ -41,10 +42,9 @@ impl AnalyzerRule for OrderedWindows {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let is_window = |plan: &LogicalPlan| matches!(plan, LogicalPlan::Window(_));
-        let by_length = |plan: LogicalPlan| match is_window(&plan) {
-            true => by_length(plan),
-            false => Ok(Transformed::no(plan)),
+        let by_length = |plan: LogicalPlan| match plan {
+            LogicalPlan::Window(_) => by_length(plan),
+            other => Ok(Transformed::no(other)),
         };
         plan.transform_up_with_subqueries(by_length)
             .map(|ordered| ordered.data)
