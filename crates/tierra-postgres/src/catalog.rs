@@ -1,7 +1,7 @@
 //! Queries of PostgreSQL's system catalog: `tierra-catalog` answers them from a description of the database.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::DataType;
 use tierra_catalog::{Answer, Column, Contents, Query, Question, Table, Type};
@@ -60,6 +60,7 @@ impl Connection {
         Ok(Planned {
             parameters: parameters.collect(),
             fields: Some(fields_of_query(&query)),
+            described: OnceLock::new(),
             tag: Tag::Select,
             ends_transaction: false,
             bytes: 0,

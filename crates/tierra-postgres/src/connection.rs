@@ -292,6 +292,10 @@ impl Connection {
 
     /// The next message. A client is told when the server stops, before its next statement or in place of what it has not sent.
     async fn next_message(&mut self, is_idle: bool) -> Result<Message, WireError> {
+        // Of a statement that has begun, or of several that were sent together.
+        if !is_idle && let Some(message) = self.wire.received(MESSAGE_MOST_BYTES)? {
+            return Ok(message);
+        }
         let waits = is_idle && self.session.transaction() != TransactionState::None;
         let idle = waits.then(|| self.settings.idle_timeout()).flatten();
         let idle_end = idle.map(|idle| Instant::now() + idle);

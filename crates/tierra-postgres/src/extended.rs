@@ -1,16 +1,17 @@
 //! Statements that are parsed once and bound to arguments: Parse, Bind, Describe, Execute and Close.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::DataType;
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use tierra_sql::Statement;
 
 use crate::command::{Tag, command, is_for_rows};
 use crate::connection::{Connection, Stop, UNNAMED};
 use crate::error::Fault;
 use crate::own::{Fetch, Own};
+use crate::rows::check_columns;
 use crate::statement::{Formats, Parameter, Planned, Portal, State, Work};
 use crate::values::argument::Argument;
 use crate::values::{fields_of, oid, oid_of, type_of};
@@ -59,6 +60,7 @@ impl Connection {
                 work: Work::Empty,
                 parameters: Vec::new(),
                 fields: None,
+                described: OnceLock::new(),
                 tag: Tag::Select,
                 ends_transaction: false,
                 bytes: text.len(),
@@ -120,6 +122,7 @@ impl Connection {
                 Ok(Planned {
                     parameters: parameters.collect(),
                     fields: None,
+                    described: OnceLock::new(),
                     tag: Tag::Plain("DECLARE CURSOR"),
                     ends_transaction: false,
                     bytes: 0,
@@ -161,6 +164,7 @@ impl Connection {
         Ok(Planned {
             parameters: Vec::new(),
             fields: self.fields_of_own(&own)?,
+            described: OnceLock::new(),
             tag: own.tag(),
             ends_transaction: own.ends_transaction(),
             bytes: 0,
@@ -186,6 +190,7 @@ impl Connection {
         Ok(Planned {
             parameters: parameters.collect(),
             fields: prepared.schema().map(|schema| fields_of(schema)),
+            described: OnceLock::new(),
             tag,
             ends_transaction: false,
             bytes: 0,
@@ -265,13 +270,21 @@ impl Connection {
                 (Arc::clone(&portal.planned), portal.formats.clone())
             }
         };
-        match &planned.fields {
-            Some(fields) => self.put_fields(fields, &formats),
-            None => {
-                self.wire.output().no_data();
-                Ok(())
-            }
+        let Some(fields) = &planned.fields else {
+            self.wire.output().no_data();
+            return Ok(());
+        };
+        check_columns(fields.len())?;
+        let (first, message) = planned.described.get_or_init(|| {
+            let mut message = BytesMut::new();
+            message.rows(fields, |place| formats.at(place));
+            (formats.clone(), message.freeze())
+        });
+        match *first == formats {
+            true => self.wire.output().put_slice(message),
+            false => self.put_fields(fields, &formats)?,
         }
+        Ok(())
     }
 
     async fn execute(&mut self, name: String, most: u64) -> Result<(), Stop> {

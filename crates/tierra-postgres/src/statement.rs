@@ -1,10 +1,11 @@
 //! Statements that were parsed, and portals: statements with their arguments, and the rows that are left.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
+use bytes::Bytes;
 use tierra_catalog::{Answer, Query};
 use tierra_sql::{Prepared, Rows, Statement};
 
@@ -21,6 +22,8 @@ pub(crate) struct Planned {
     pub(crate) parameters: Vec<Parameter>,
     /// The columns; `None` if it has no rows.
     pub(crate) fields: Option<Arc<[Field]>>,
+    /// The message that describes the columns, in the formats in which it was first asked for: clients ask each time that they run it.
+    pub(crate) described: OnceLock<(Formats, Bytes)>,
     /// The first word of the tag of its rows.
     pub(crate) tag: Tag,
     /// Whether it may run in a transaction that has failed.

@@ -7,7 +7,7 @@ use tierra_memory::placement::LineTimes;
 
 use super::{Before, CalibrateError};
 use crate::database::Database;
-use crate::error::TableError;
+use crate::error::{TableError, TierError};
 use crate::storage::extent::ExtentCopy;
 use crate::table::requests::Request;
 
@@ -45,6 +45,24 @@ impl Database {
         self.choose_replicas()?;
         self.wait_for_near_copies()?;
         Ok(measured)
+    }
+
+    /// Takes these for the times of a tier's lines, until they are measured or the database is opened again; `None`: what they were
+    /// when it was opened. For memory whose times are known, and to have the replicas of one tier read: make all others slow. It counts
+    /// from the next [`Database::choose_replicas`] on.
+    ///
+    /// # Errors
+    /// [`TierError::Unknown`]: no open tier has this name.
+    pub fn assume_line_times(&self, tier: &str, times: Option<LineTimes>) -> Result<(), TierError> {
+        let tiers = self.storage().tiers();
+        let Some(open) = tiers.open.iter().find(|open| *open.name == *tier) else {
+            let name = tier.to_owned();
+            return Err(TierError::Unknown { name });
+        };
+        let calibrated = || self.calibration().line_times(tier);
+        open.lines
+            .set(times.or_else(calibrated).unwrap_or(LineTimes::USUAL));
+        Ok(())
     }
 
     /// Chooses anew which replicas are read, of each chunk those that cost least. That is done when a database is opened and when rows

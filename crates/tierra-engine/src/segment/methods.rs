@@ -5,7 +5,8 @@
 //! and checked and decoded there. So it sees the medium, the state of
 //! the page cache and emulated far memory as the scan will, and how much waiting decoding hides. Methods are compared place by
 //! place, because a byte of one column takes several times what one of another does; what cannot be clearly faster at three of four
-//! any more is read no further. The result lasts a minute; then the next scan measures again.
+//! any more is read no further. The result lasts a minute, and then until as much was scanned again that measuring costs little beside
+//! it; before the first, scans read in place.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -80,7 +81,10 @@ impl Methods {
             let method = match access.unwrap_or(tier.access) {
                 Access::InPlace => None,
                 Access::Framed(method) => Some(method),
-                Access::Auto => tier.fastest(|| fastest(tier, segments, columns, &mut decode)),
+                Access::Auto => tier.fastest(
+                    || bytes(tier, segments, columns),
+                    || fastest(tier, segments, columns, &mut decode),
+                ),
             };
             // A tier's own mode was checked when it was set.
             if let (Some(method), Some(_)) = (method, access) {
@@ -92,6 +96,31 @@ impl Methods {
     }
 }
 
+/// The columns of segments that lie on a tier.
+fn on_tier<'a>(
+    tier: &Tier,
+    segments: &'a [Arc<Segment>],
+    columns: &'a [usize],
+) -> impl Iterator<Item = (&'a Segment, usize)> {
+    let lies_there = move |(segment, column): &(&Segment, usize)| {
+        let far = segment.far(*column);
+        far.is_some_and(|(_, copy, _)| copy.tier() == tier.id)
+    };
+    let all = segments.iter().flat_map(|segment| {
+        let columns = columns.iter();
+        columns.map(move |column| (&**segment, *column))
+    });
+    all.filter(lies_there)
+}
+
+/// Bytes of these columns of these segments on a tier.
+fn bytes(tier: &Tier, segments: &[Arc<Segment>], columns: &[usize]) -> u64 {
+    let places = on_tier(tier, segments, columns)
+        .filter_map(|(segment, column)| segment.far(column))
+        .map(|(.., place)| place.len() as u64);
+    places.sum()
+}
+
 /// The fastest method by which these columns of these segments can be read from a tier, in place being `Some(None)`; `None` if
 /// too little lies there to measure.
 fn fastest(
@@ -100,20 +129,12 @@ fn fastest(
     columns: &[usize],
     decode: &mut impl FnMut(usize, &Chunk<'_>, usize),
 ) -> Option<Option<CopyMethod>> {
-    let lies_there = |segment: &Segment, column| {
-        let far = segment.far(column);
-        far.is_some_and(|(_, copy, _)| copy.tier() == tier.id)
-    };
-    let columns = segments.iter().flat_map(|segment| {
-        let there = columns.iter().map(move |column| (segment, *column));
-        there.filter(|(segment, column)| lies_there(segment, *column))
-    });
     let has = |method: &Option<CopyMethod>| {
         method.is_none_or(|method| tier.pool.check_copy_method(method).is_ok())
     };
     let methods: Vec<_> = MEASURED.into_iter().filter(has).collect();
     let place_blocks = methods.len() * RUN_BLOCKS;
-    let places: Vec<_> = columns
+    let places: Vec<_> = on_tier(tier, segments, columns)
         .flat_map(|(segment, column)| {
             let starts =
                 (0..segment.blocks() / place_blocks).map(move |place| place * place_blocks);

@@ -20,16 +20,24 @@ pub(crate) struct Tier {
     pub(crate) pool: Arc<Pool>,
     /// How scans reach its blocks, unless a session says otherwise.
     pub(crate) access: Access,
-    /// What `auto` measured last.
-    measured: Arc<Mutex<Option<Measured>>>,
+    /// What `auto` knows.
+    auto: Arc<Mutex<Auto>>,
     /// How long reading its lines takes.
     pub(crate) lines: TierLines,
     /// The pool's fault epoch up to which all losses are noted ([`losses`](super::losses)).
     pub(crate) noted_epoch: Arc<AtomicU64>,
 }
 
+/// What `auto` knows of a tier.
+#[derive(Debug, Default)]
+struct Auto {
+    measured: Option<Measured>,
+    /// Bytes of scans that began without a measurement that counts.
+    bytes: u64,
+}
+
 /// How blocks of a tier were reached the fastest.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Measured {
     at: Instant,
     /// The far memory that was emulated.
@@ -40,30 +48,49 @@ struct Measured {
 
 /// How long a measurement counts: the page cache changes.
 const MEASURED_FOR: Duration = Duration::from_secs(60);
+/// Bytes that are scanned before the next measurement. It reads a hundredth of them, but waits for each alone: on a disk up to 3 ms,
+/// in which the scans take 100 to 200.
+const SCANNED_BEFORE: u64 = 128 << 20;
 
-impl Tier {
-    /// The method that was measured to be the fastest; `None`: in place, also if there is nothing to `measure`.
-    pub(crate) fn fastest(
-        &self,
+impl Auto {
+    fn fastest(
+        &mut self,
+        emulated: Option<FarMemory>,
+        bytes: impl FnOnce() -> u64,
         measure: impl FnOnce() -> Option<Option<CopyMethod>>,
     ) -> Option<CopyMethod> {
-        let emulated = emulation::current();
-        // Others wait for a measurement that is under way. If it panics, the last one stays.
-        let mut last = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some(last) if last.at.elapsed() < MEASURED_FOR && last.emulated == emulated => {
-                last.method
-            }
-            _ => {
-                let method = measure()?;
-                *last = Some(Measured {
-                    at: Instant::now(),
-                    emulated,
-                    method,
-                });
-                method
-            }
+        let last = self.measured.filter(|last| last.emulated == emulated);
+        if let Some(last) = last.filter(|last| last.at.elapsed() < MEASURED_FOR) {
+            return last.method;
         }
+        self.bytes = self.bytes.saturating_add(bytes());
+        if self.bytes >= SCANNED_BEFORE
+            && let Some(method) = measure()
+        {
+            let at = Instant::now();
+            self.measured = Some(Measured {
+                at,
+                emulated,
+                method,
+            });
+            self.bytes = 0;
+            return method;
+        }
+        last?.method
+    }
+}
+
+impl Tier {
+    /// The method that was measured to be the fastest, for a scan of so many bytes; `None`: in place, also until there is something
+    /// to `measure`.
+    pub(crate) fn fastest(
+        &self,
+        bytes: impl FnOnce() -> u64,
+        measure: impl FnOnce() -> Option<Option<CopyMethod>>,
+    ) -> Option<CopyMethod> {
+        // Others wait for a measurement that is under way. If it panics, the last one stays.
+        let mut auto = self.auto.lock().unwrap_or_else(PoisonError::into_inner);
+        auto.fastest(emulation::current(), bytes, measure)
     }
 
     /// Whether pages were lost that are not noted yet.
@@ -85,7 +112,7 @@ impl Tier {
             name: name.into(),
             pool,
             access,
-            measured: Arc::default(),
+            auto: Arc::default(),
             lines: TierLines::default(),
             noted_epoch: Arc::default(),
         }
@@ -125,5 +152,32 @@ impl TierLines {
     fn lock(&self) -> MutexGuard<'_, Option<LineTimes>> {
         let measured = self.measured.lock();
         measured.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_measures_when_enough_was_scanned_and_not_again_for_a_minute() {
+        let mut auto = Auto::default();
+        let buffered = Some(CopyMethod::Buffered);
+        let too_early = || panic!("too little was scanned");
+        assert_eq!(auto.fastest(None, || SCANNED_BEFORE - 1, too_early), None);
+        // What has too few blocks is read in place, and the next scan measures.
+        assert_eq!(auto.fastest(None, || 1, || None), None);
+        assert_eq!(auto.fastest(None, || 1, || Some(buffered)), buffered);
+        let uncounted = || panic!("nothing is counted while a measurement counts");
+        assert_eq!(auto.fastest(None, uncounted, too_early), buffered);
+        // A measurement of other memory says nothing, one that is old counts until the next.
+        let far = Some(FarMemory::OPTANE);
+        assert_eq!(auto.fastest(far, || 1, too_early), None);
+        let Some(measured) = &mut auto.measured else {
+            panic!("it was measured");
+        };
+        measured.at = measured.at.checked_sub(MEASURED_FOR).unwrap();
+        assert_eq!(auto.fastest(None, || 1, too_early), buffered);
+        assert_eq!(auto.fastest(None, || SCANNED_BEFORE, || Some(None)), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use arrow::datatypes::IntervalMonthDayNano;
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 use chrono::{Datelike, NaiveDate};
 
 /// Days from 1970 to 2000, when PostgreSQL's time begins.
@@ -14,6 +14,11 @@ const DAY_US: i64 = 86_400_000_000;
 
 fn put(output: &mut BytesMut, text: std::fmt::Arguments<'_>) {
     output.write_fmt(text).expect("the buffer grows");
+}
+
+/// A number below 100, in two digits.
+fn put_two(number: u32, output: &mut BytesMut) {
+    output.put_slice(&[b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]);
 }
 
 fn date_of(days: i64) -> Option<NaiveDate> {
@@ -27,10 +32,17 @@ fn put_date_of(date: NaiveDate, output: &mut BytesMut) -> bool {
         year @ 1.. => (false, year),
         year => (true, 1 - year),
     };
-    put(
-        output,
-        format_args!("{year:04}-{:02}-{:02}", date.month(), date.day()),
-    );
+    match u32::try_from(year) {
+        Ok(year @ ..10_000) => {
+            put_two(year / 100, output);
+            put_two(year % 100, output);
+        }
+        _ => put(output, format_args!("{year}")),
+    }
+    output.put_u8(b'-');
+    put_two(date.month(), output);
+    output.put_u8(b'-');
+    put_two(date.day(), output);
     is_before
 }
 
@@ -67,10 +79,15 @@ pub(super) fn put_timestamp(us: i64, is_instant: bool, output: &mut BytesMut) {
 pub(super) fn put_time(us: i64, output: &mut BytesMut) {
     let seconds = us / 1_000_000;
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-    put(
-        output,
-        format_args!("{hours:02}:{minutes:02}:{:02}", seconds % 60),
-    );
+    match u32::try_from(hours) {
+        Ok(hours @ ..100) => put_two(hours, output),
+        // No time of a day.
+        _ => put(output, format_args!("{hours:02}")),
+    }
+    for part in [minutes, seconds % 60] {
+        output.put_u8(b':');
+        put_two(part.unsigned_abs() as u32, output);
+    }
     put_fraction((us % 1_000_000).unsigned_abs(), output);
 }
 
@@ -78,12 +95,15 @@ fn put_fraction(mut us: u64, output: &mut BytesMut) {
     if us == 0 {
         return;
     }
-    let mut digits = 6;
-    while us.is_multiple_of(10) {
+    let mut digits = [0; 6];
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (us % 10) as u8;
         us /= 10;
-        digits -= 1;
     }
-    put(output, format_args!(".{us:0digits$}"));
+    let zeros = digits.iter().rev().take_while(|digit| **digit == b'0');
+    let len = digits.len() - zeros.count();
+    output.put_u8(b'.');
+    output.put_slice(&digits[..len]);
 }
 
 /// As `intervalstyle` postgres.

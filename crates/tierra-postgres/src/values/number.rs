@@ -1,7 +1,5 @@
 //! Numbers: DECIMAL digit by digit, and floating-point numbers as PostgreSQL prints them.
 
-use std::io::Write;
-
 use arrow::datatypes::i256;
 use bytes::{BufMut, BytesMut};
 
@@ -114,48 +112,91 @@ pub(super) fn put_float<T: Float>(value: T, output: &mut BytesMut) {
         };
         return output.put_slice(text);
     }
-    // The shortest digits: d.ddde-7.
-    let mut buffer = [0_u8; 40];
-    let mut rest = &mut buffer[..];
-    write!(rest, "{value:e}").expect("a number has at most 17 digits");
-    let len = 40 - rest.len();
-    let text = std::str::from_utf8(&buffer[..len]).expect("it is ASCII");
-    let (mantissa, exponent) = text
-        .split_once('e')
-        .expect("the exponent is always written");
-    let exponent: i32 = exponent.parse().expect("it is a number");
-    let (sign, mantissa) = match mantissa.strip_prefix('-') {
-        Some(mantissa) => ("-", mantissa),
-        None => ("", mantissa),
-    };
-    output.put_slice(sign.as_bytes());
+    let mut buffer = zmij::Buffer::new();
+    let Shortest {
+        sign,
+        digits,
+        len,
+        exponent,
+    } = Shortest::of(buffer.format_finite(value));
+    let digits = &digits[..len];
+    output.put_slice(sign);
     if !(-4..T::FIXED_DIGITS).contains(&exponent) {
-        output.put_slice(mantissa.as_bytes());
+        output.put_slice(&digits[..1]);
+        if len > 1 {
+            output.put_u8(b'.');
+            output.put_slice(&digits[1..]);
+        }
         output.put_slice(if exponent < 0 { b"e-" } else { b"e+" });
         if exponent.abs() < 10 {
             output.put_u8(b'0');
         }
         return output.put_slice(itoa::Buffer::new().format(exponent.abs()).as_bytes());
     }
-    let digits = mantissa.bytes().filter(|byte| *byte != b'.');
     if exponent < 0 {
         output.put_slice(b"0.");
         output.put_bytes(b'0', exponent.unsigned_abs() as usize - 1);
-        output.extend(digits);
-        return;
+        return output.put_slice(digits);
     }
     let whole = exponent as usize + 1;
-    let count = digits.clone().count();
-    output.extend(digits.clone().take(whole));
-    output.put_bytes(b'0', whole.saturating_sub(count));
-    if count > whole {
+    output.put_slice(&digits[..whole.min(len)]);
+    output.put_bytes(b'0', whole.saturating_sub(len));
+    if len > whole {
         output.put_u8(b'.');
-        output.extend(digits.skip(whole));
+        output.put_slice(&digits[whole..]);
+    }
+}
+
+/// The fewest digits that mean a number: d.dd x 10 to the exponent.
+struct Shortest {
+    sign: &'static [u8],
+    /// Of these, the first `len`: neither the first nor the last is a zero, unless the number is.
+    digits: [u8; 24],
+    len: usize,
+    exponent: i32,
+}
+
+impl Shortest {
+    /// Of a text like `-0.0012`, `100.0` or `1.5e-7`.
+    fn of(text: &str) -> Self {
+        let (sign, text): (&[u8], _) = match text.strip_prefix('-') {
+            Some(text) => (b"-", text),
+            None => (b"", text),
+        };
+        let (text, power) = text.split_once('e').unwrap_or((text, "0"));
+        let power: i32 = power.parse().expect("it is a number");
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let (mut digits, mut len, mut zeros) = ([b'0'; 24], 0, 0);
+        for digit in whole.bytes().chain(fraction.bytes()) {
+            if len == 0 && digit == b'0' {
+                zeros += 1;
+            } else {
+                digits[len] = digit;
+                len += 1;
+            }
+        }
+        if len == 0 {
+            return Self {
+                sign,
+                digits,
+                len: 1,
+                exponent: 0,
+            };
+        }
+        while digits[len - 1] == b'0' {
+            len -= 1;
+        }
+        Self {
+            sign,
+            digits,
+            len,
+            exponent: power + whole.len() as i32 - 1 - zeros,
+        }
     }
 }
 
 /// A type of floating-point numbers.
-pub(super) trait Float: std::fmt::LowerExp + Copy {
+pub(super) trait Float: zmij::Float + Copy {
     /// The exponent from which it is written.
     const FIXED_DIGITS: i32;
     fn is_nan(self) -> bool;
@@ -257,5 +298,37 @@ mod tests {
         let mut output = BytesMut::new();
         put_float(1e6_f32, &mut output);
         assert_eq!(&output[..], b"1e+06");
+    }
+
+    #[test]
+    fn floats_mean_themselves_in_the_fewest_digits() {
+        let digits = |text: &str| {
+            let number = text.split('e').next().unwrap_or_default();
+            let digits: String = number.chars().filter(char::is_ascii_digit).collect();
+            digits.trim_matches('0').len()
+        };
+        // All exponents, and mantissas that are spread over theirs.
+        let mut bits = 0x9E37_79B9_7F4A_7C15_u64;
+        for _ in 0..200_000 {
+            bits = bits
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let double = f64::from_bits(bits);
+            let float = f32::from_bits((bits >> 32) as u32);
+            let mut output = BytesMut::new();
+            if double.is_finite() {
+                put_float(double, &mut output);
+                let text = std::str::from_utf8(&output).unwrap();
+                assert_eq!(text.parse::<f64>().unwrap().to_bits(), double.to_bits());
+                assert_eq!(digits(text), digits(&format!("{double:e}")), "{text}");
+            }
+            output.clear();
+            if float.is_finite() {
+                put_float(float, &mut output);
+                let text = std::str::from_utf8(&output).unwrap();
+                assert_eq!(text.parse::<f32>().unwrap().to_bits(), float.to_bits());
+                assert_eq!(digits(text), digits(&format!("{float:e}")), "{text}");
+            }
+        }
     }
 }

@@ -9,7 +9,7 @@ pub(crate) mod messages;
 use std::io;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use pgwire::tokio::server::MaybeTls;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -71,36 +71,39 @@ impl Wire {
 
     /// The next message, of at most `most` bytes. If the future is dropped, nothing is lost.
     pub(crate) async fn next(&mut self, most: usize) -> Result<Message, WireError> {
-        let (kind, body) = self.frame(most).await?;
-        Message::of(kind, body).map_err(|fault| WireError::Wrong {
-            // The next message is where this one ends.
-            kind: (fault.code != Fault::PROTOCOL).then_some(kind),
-            fault,
-        })
-    }
-
-    async fn frame(&mut self, most: usize) -> Result<(u8, Bytes), WireError> {
         loop {
-            if let Some(header) = self.input.first_chunk::<5>() {
-                let [kind, a, b, c, d] = *header;
-                let len = u32::from_be_bytes([a, b, c, d]) as usize;
-                if !(4..=most).contains(&len) {
-                    return Err(WireError::Wrong {
-                        fault: Fault::protocol(format!(
-                            "a message of {len} bytes; the most is {most}"
-                        )),
-                        kind: None,
-                    });
-                }
-                if self.input.len() > len {
-                    self.input.advance(5);
-                    return Ok((kind, self.input.split_to(len - 4).freeze()));
-                }
+            if let Some(message) = self.received(most)? {
+                return Ok(message);
             }
             if self.is_gone || self.read().await? == 0 {
                 return Err(WireError::Gone);
             }
         }
+    }
+
+    /// The next message, if all of it has arrived.
+    pub(crate) fn received(&mut self, most: usize) -> Result<Option<Message>, WireError> {
+        let Some([kind, a, b, c, d]) = self.input.first_chunk::<5>().copied() else {
+            return Ok(None);
+        };
+        let len = u32::from_be_bytes([a, b, c, d]) as usize;
+        if !(4..=most).contains(&len) {
+            return Err(WireError::Wrong {
+                fault: Fault::protocol(format!("a message of {len} bytes; the most is {most}")),
+                kind: None,
+            });
+        }
+        if self.input.len() <= len {
+            return Ok(None);
+        }
+        self.input.advance(5);
+        let body = self.input.split_to(len - 4).freeze();
+        let message = Message::of(kind, body).map_err(|fault| WireError::Wrong {
+            // The next message is where this one ends.
+            kind: (fault.code != Fault::PROTOCOL).then_some(kind),
+            fault,
+        });
+        message.map(Some)
     }
 
     /// Reads what is there. The buffer grows with what arrives, not with what was announced.

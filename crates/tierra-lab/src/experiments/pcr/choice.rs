@@ -1,22 +1,29 @@
-//! Whether the engine reads the best copy: every operator on columns with two copies, beside the same on each copy alone.
+//! Whether the engine reads the best copy: every operator on columns with two copies, as the engine chooses and with each copy forced.
+//!
+//! All read the same table: where a copy lies decides by several per cent how fast it is read, and two tables would lie in different
+//! places. A near copy is read whenever there is one, so what it is compared with is the far copy of a table without.
 //!
 //! The socket's own copy is the one that the thesis reads by default. Where both lie on one socket it is the first one.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tierra_column::Encoding;
+use tierra_engine::ReplicaSource;
 use tierra_memory::emulation::FarMemory;
 
 use super::data::{Distribution, Store, optane};
-use super::operators::Operator;
-use super::policy::{POLICY, Policy, b, far, near};
+use super::operators::{Operator, Stored};
+use super::policy::{POLICY, Place, PlacedCopy, Policy, b, far, near};
 use super::rates::{RATE, Rates};
 use super::read::threads_name;
 use super::{Experiment, Measured};
 use crate::bar::Bar;
+use crate::contender::Tierra;
 use crate::error::LabError;
 use crate::lab::{self, Lab, ScaleOption};
 use crate::progress;
+use crate::replicas::emulating;
 use crate::results::Tier;
 use crate::row::{Row, distinct, find};
 use crate::stats::quantile_of;
@@ -65,22 +72,78 @@ fn policies() -> Vec<Policy> {
     ]
 }
 
-/// Those policies, and behind them the ones of a single copy that force it.
-fn contenders() -> Vec<Policy> {
-    let mut all = policies();
+/// A column that is read in one way.
+struct Contender {
+    /// The policy of its table.
+    table: Policy,
+    /// The tier whose copy is forced; `None`: the engine's choice.
+    tier: Option<&'static str>,
+    /// Its name in rows.
+    name: String,
+}
+
+/// The column's name in rows when that copy is read.
+fn forced(policy: &Policy, copy: PlacedCopy) -> String {
+    format!("{copy} of {policy}")
+}
+
+/// Every policy as the engine chooses, and with each of its far copies.
+fn contenders() -> Vec<Contender> {
+    let mut all = Vec::new();
     for policy in policies() {
-        for alone in policy.alone() {
-            if !all.contains(&alone) {
-                all.push(alone);
-            }
+        all.push(Contender {
+            name: policy.to_string(),
+            tier: None,
+            table: policy.clone(),
+        });
+        let is_near = |copy: &PlacedCopy| copy.place == Place::Near;
+        let has_near = policy.copies().iter().any(is_near);
+        for copy in policy.copies() {
+            let Place::Tier(tier) = copy.place else {
+                continue;
+            };
+            all.push(Contender {
+                name: forced(&policy, *copy),
+                tier: Some(tier),
+                table: match has_near {
+                    true => Policy::of(&[*copy]),
+                    false => policy.clone(),
+                },
+            });
         }
     }
     all
 }
 
+/// Has a contender's copy read from now on.
+fn follow(
+    contender: &Contender,
+    stored: &mut Stored<'_>,
+    operator: Operator,
+) -> Result<(), LabError> {
+    stored.follow_choice();
+    let Some(tier) = contender.tier else {
+        return Ok(());
+    };
+    let sources = stored.sources(operator);
+    let is_forced = |source: &ReplicaSource| source.tier.as_deref() == Some(tier);
+    match sources.iter().all(is_forced) {
+        true => Ok(()),
+        false => Err(LabError::WrongAnswer {
+            who: Tierra::ENGINE.to_owned(),
+            what: format!("{}: it reads {sources:?}", contender.name),
+        }),
+    }
+}
+
 /// Far memory as it is measured: as near as it really is, or Optane.
 fn memories(threads: usize) -> [(&'static str, Option<FarMemory>); 2] {
     [("near", None), ("emulated optane", Some(optane(threads)))]
+}
+
+fn shown(source: ReplicaSource) -> String {
+    let tier = source.tier.as_deref().unwrap_or("near");
+    format!("{tier}/{}", source.encoding)
 }
 
 /// The experiment.
@@ -101,8 +164,15 @@ impl Experiment for ReplicaChoice {
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let count = lab.records(1 << 17, 1 << 24) as usize;
+        let contenders = contenders();
+        let mut tables: Vec<Policy> = Vec::new();
+        for contender in &contenders {
+            if !tables.contains(&contender.table) {
+                tables.push(contender.table.clone());
+            }
+        }
         let rates = Rates {
-            policies: contenders(),
+            policies: tables,
             values: count,
             positions: count.div_ceil(16),
             rounds: lab.runs(1, 25),
@@ -115,20 +185,43 @@ impl Experiment for ReplicaChoice {
         for distribution in Distribution::ALL {
             let store = Store::create(lab, lab::threads())?;
             let expected = rates.expected(distribution);
-            let mut stored = rates.store(&store, &expected)?;
+            let tables = rates.store(&store, &expected)?;
+            let table_of = |contender: &Contender| {
+                let mut all = rates.policies.iter().zip(&tables);
+                let found = all.find(|(policy, _)| **policy == contender.table);
+                found.map(|(_, stored)| stored.clone())
+            };
+            let mut stored: Vec<Stored<'_>> = contenders.iter().filter_map(table_of).collect();
             for threads in lab::thread_counts() {
                 for (memory, emulated) in memories(threads) {
                     for operator in Operator::ALL {
                         let (name, at) = (operator.name(), threads_name(threads));
                         let cell = format!("{name}, {}, {memory}, {at}", distribution.name());
                         bar.set_message(cell.clone());
-                        let samples =
-                            rates.measure(&store, &mut stored, operator, threads, emulated)?;
-                        for (policy, samples) in rates.policies.iter().zip(samples) {
+                        let samples = emulating(emulated, || {
+                            let tiers = contenders.iter().map(|contender| contender.tier);
+                            for tier in BTreeSet::from_iter(tiers) {
+                                match tier {
+                                    Some(tier) => store.choose_replicas_in(tier)?,
+                                    None => store.choose_replicas()?,
+                                }
+                                let all = contenders.iter().zip(&mut stored);
+                                let of_tier = |it: &(&Contender, _)| it.0.tier == tier;
+                                for (contender, stored) in all.filter(of_tier) {
+                                    follow(contender, stored, operator)?;
+                                }
+                            }
+                            rates.take_turns(&stored, operator, threads)
+                        })?;
+                        for ((contender, stored), samples) in
+                            contenders.iter().zip(&stored).zip(samples)
+                        {
+                            let read = stored.sources(operator).into_iter().map(shown);
                             rows.push(
                                 Row::new()
                                     .text(CELL, &cell)
-                                    .text(COPIES, policy.to_string())
+                                    .text(COPIES, &contender.name)
+                                    .text("read", Vec::from_iter(read).join(", "))
                                     .samples("values", "per_s", samples),
                             );
                         }
@@ -181,19 +274,21 @@ struct Choice {
 
 /// All policies in all cells; empty if one was not measured.
 fn choices(rows: &[Row]) -> Vec<Choice> {
-    let rate = |cell: &str, policy: &Policy| {
-        let policy = policy.to_string();
-        find(rows, &[(CELL, cell), (COPIES, &policy)])?.value(RATE)
-    };
+    let rate =
+        |cell: &str, copies: &str| find(rows, &[(CELL, cell), (COPIES, copies)])?.value(RATE);
     let choice = |cell: &str, policy: Policy| {
-        let chosen = rate(cell, &policy)?;
-        let alone: Option<Vec<f64>> = policy.alone().map(|copy| rate(cell, &copy)).collect();
-        let alone = alone?;
-        let best = alone.iter().copied().reduce(f64::max)?;
+        let chosen = rate(cell, &policy.to_string())?;
+        let of_copy = |copy: &PlacedCopy| match copy.place {
+            Place::Tier(_) => rate(cell, &forced(&policy, *copy)),
+            // It is the chosen one.
+            Place::Near => Some(chosen),
+        };
+        let each: Vec<f64> = policy.copies().iter().map(of_copy).collect::<Option<_>>()?;
+        let best = each.iter().copied().reduce(f64::max)?;
         Some(Choice {
             policy,
             over_best: best / chosen,
-            over_own: alone[0] / chosen,
+            over_own: each[0] / chosen,
         })
     };
     let cells = distinct(rows, CELL);
@@ -229,19 +324,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_compare_the_chosen_copy_with_each_alone() {
-        // Every policy reads at this rate, a static copy alone at 1000, and all others at 900.
+    fn bars_compare_the_chosen_copy_with_each_that_is_forced() {
+        // What is chosen is read at this rate, a static copy that is forced at 1000, and all others at 900.
         let rows = |chosen: u64| {
-            let row = |policy: &Policy| {
-                let is_static = policy.to_string().contains("static");
-                let rate = match (policy.copies().len(), is_static) {
-                    (2, _) => chosen,
+            let row = |contender: &Contender| {
+                let rate = match (contender.tier, contender.name.contains("static of")) {
+                    (None, _) => chosen,
                     (_, true) => 1000,
                     (_, false) => 900,
                 };
                 Row::new()
                     .text(CELL, "sum")
-                    .text(COPIES, policy.to_string())
+                    .text(COPIES, &contender.name)
                     .samples("values", "per_s", vec![rate; 3])
             };
             Vec::from_iter(contenders().iter().map(row))

@@ -7,7 +7,9 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use tempfile::TempDir;
 use tierra_column::LogicalType;
 use tierra_engine::{ColumnSpec, Database, DatabaseOptions, Table, TableSpec};
+use tierra_memory::Speed;
 use tierra_memory::emulation::FarMemory;
+use tierra_memory::placement::LineTimes;
 
 use super::policy::Policy;
 use crate::contender::Tierra;
@@ -19,6 +21,11 @@ use crate::random::Random;
 const BATCH_ROWS: usize = 1 << 17;
 /// Far tiers beside the first, unless an experiment has others.
 const TIERS: [&str; 1] = ["b"];
+/// Lines of a tier that is not read if there is another.
+const NEVER_READ: LineTimes = LineTimes {
+    in_order_ns: 1e9,
+    alone_ns: 1e9,
+};
 /// The column's name.
 pub(super) const COLUMN: &str = "v";
 
@@ -164,6 +171,25 @@ impl Store {
         let chosen = self.database.choose_replicas();
         chosen.by(Tierra::ENGINE, "choosing replicas")?;
         self.settle()
+    }
+
+    /// Has the replicas of one far tier read, wherever a column has one there.
+    pub(super) fn choose_replicas_in(&self, tier: &str) -> Result<(), LabError> {
+        let others = || {
+            let all = self.database.tiers_without_page_sizes().into_iter();
+            let far = all.filter(|info| info.speed == Speed::Far);
+            far.map(|info| info.name).filter(|other| *other != tier)
+        };
+        let assume = |times| {
+            others().try_for_each(|other| {
+                let assumed = self.database.assume_line_times(&other, times);
+                assumed.by(Tierra::ENGINE, format!("assuming the times of {other}"))
+            })
+        };
+        assume(Some(NEVER_READ))?;
+        let chosen = self.choose_replicas();
+        assume(None)?;
+        chosen
     }
 
     /// Waits for near copies, and drops a table.

@@ -1,14 +1,14 @@
 //! The operators of figure 4.6 on a column, each checked against the values in a plain vector: the sum, the positions of a tenth of the
 //! values, and the values at unsorted positions.
 
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, UInt64Type};
 use tierra_column::{Filter, Value, WantedTotals, ordinal};
-use tierra_engine::{Reading, RowId, SEGMENT_ROWS, ScanSpec, Snapshot};
+use tierra_engine::{ReadPattern, Reading, ReplicaSource, RowId, SEGMENT_ROWS, ScanSpec, Snapshot};
 use tierra_interleave::{Lookups, Scheduling};
 
 use super::data::Distribution;
@@ -41,6 +41,13 @@ impl Operator {
             Operator::Sum => "sum",
             Operator::Select => "select 10 %",
             Operator::Project => "project",
+        }
+    }
+
+    const fn pattern(self) -> ReadPattern {
+        match self {
+            Operator::Sum | Operator::Select => ReadPattern::Sequential,
+            Operator::Project => ReadPattern::Random,
         }
     }
 }
@@ -91,11 +98,12 @@ fn selected(values: &[i64], distribution: Distribution) -> impl Iterator<Item = 
 }
 
 /// A column as it is stored.
+#[derive(Clone)]
 pub(super) struct Stored<'a> {
     snapshot: Snapshot,
     expected: &'a Expected,
     /// The wanted rows of each thread.
-    rows: Vec<Vec<RowId>>,
+    rows: Arc<[Vec<RowId>]>,
 }
 
 impl<'a> Stored<'a> {
@@ -131,6 +139,11 @@ impl<'a> Stored<'a> {
     /// Reads the replicas that are chosen now.
     pub(super) fn follow_choice(&mut self) {
         self.snapshot = self.snapshot.table().snapshot();
+    }
+
+    /// The copies that an operator reads now.
+    pub(super) fn sources(&self, operator: Operator) -> Vec<ReplicaSource> {
+        self.snapshot.sources(0, operator.pattern())
     }
 
     /// Has every thread run an operator again and again for so long; values a second of all of them. Every answer is checked.

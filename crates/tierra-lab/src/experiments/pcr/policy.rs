@@ -1,7 +1,6 @@
 //! Which copies a column has: the policies of the figures.
 //!
-//! [`Policy::asked`] alone decides what the engine is asked for, and with it which copy is read: a policy of one copy forces that
-//! one, one of several leaves the choice to the engine.
+//! [`Policy::asked`] alone decides what the engine is asked for. Which of several copies is read is the engine's choice.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -115,18 +114,6 @@ impl Policy {
         &self.0
     }
 
-    /// The policies that force one of its copies each. All far tiers are alike.
-    pub(super) fn alone(&self) -> impl Iterator<Item = Policy> {
-        let alone = |copy: &PlacedCopy| match copy.place {
-            Place::Tier(_) => Policy(vec![PlacedCopy {
-                place: FAR,
-                ..*copy
-            }]),
-            Place::Near => Policy(vec![*copy]),
-        };
-        self.0.iter().map(alone)
-    }
-
     /// The same places, without encodings: for columns that cannot be packed as the policy says.
     pub(super) fn places(&self) -> Policy {
         let mut places: Vec<PlacedCopy> = Vec::new();
@@ -209,7 +196,5 @@ mod tests {
             replicas.columns["n"],
             ["far/static", "far/plain", "b/static"]
         );
-        let alone: Vec<String> = policy.alone().map(|it| it.to_string()).collect();
-        assert_eq!(alone, ["far/static", "far/plain", "far/static"]);
     }
 }

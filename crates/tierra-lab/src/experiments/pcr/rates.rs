@@ -56,7 +56,8 @@ impl Rates {
         stored.collect()
     }
 
-    /// The samples of each policy: values a second of all threads.
+    /// The samples of each policy, while that memory is emulated and the engine has chosen the copies for it: values a second of all
+    /// threads.
     pub(super) fn measure(
         &self,
         store: &Store,
@@ -68,10 +69,20 @@ impl Rates {
         emulating(far, || {
             store.choose_replicas()?;
             stored.iter_mut().for_each(Stored::follow_choice);
-            samples(stored.len(), self.rounds, |turn| {
-                let rate = stored[turn.contender].rate(operator, threads, self.lasts)?;
-                Ok(rate as u64)
-            })
+            self.take_turns(stored, operator, threads)
+        })
+    }
+
+    /// The samples of columns as they are read now.
+    pub(super) fn take_turns(
+        &self,
+        stored: &[Stored<'_>],
+        operator: Operator,
+        threads: usize,
+    ) -> Result<Vec<Vec<u64>>, LabError> {
+        samples(stored.len(), self.rounds, |turn| {
+            let rate = stored[turn.contender].rate(operator, threads, self.lasts)?;
+            Ok(rate as u64)
         })
     }
 
