@@ -37,6 +37,7 @@ mod exact_sum;
 mod extreme;
 mod filter;
 mod foreign;
+mod function_columns;
 mod grouping_tuples;
 mod hidden_keys;
 mod ignored_syntax;

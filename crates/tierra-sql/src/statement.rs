@@ -28,7 +28,7 @@ use crate::names::identifier;
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
 use crate::windows;
-use crate::{constant_groups, grouping_tuples, ordered_items, placeholders};
+use crate::{constant_groups, function_columns, grouping_tuples, ordered_items, placeholders};
 
 /// The parser's recursion limit. It is higher than what [`Depth`] accepts, whose errors are clearer.
 const RECURSION_LIMIT: usize = 10_000;
@@ -308,6 +308,10 @@ impl Parsed {
         let opens = |token: &TokenWithSpan| token.token == Token::LBracket;
         if self.tokens.iter().any(opens) {
             write_arrays(inner);
+        }
+        let is_function = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if function_columns::is_named(&word.value));
+        if self.tokens.iter().any(is_function) {
+            function_columns::name(inner);
         }
         let has = |keywords: &[Keyword]| {
             let mut tokens = self.tokens.iter().map(|token| &token.token);

@@ -1,7 +1,8 @@
-//! A DATE plus or minus hours is a TIMESTAMP.
+//! A DATE plus or minus hours is a TIMESTAMP, and so is one that is subtracted from a TIMESTAMP or the other way round.
 //!
 //! DataFusion's sum of a DATE and an INTERVAL is a DATE: `DATE '2024-01-01' + INTERVAL '12 hours'` lost the hours. Here it is a DATE if the
-//! interval is known to be of whole days, months and years.
+//! interval is known to be of whole days, months and years. The difference of a TIMESTAMP and a DATE it counts in nanoseconds, which sums
+//! and groups of it kept, and in which two columns of differences had different types.
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -10,7 +11,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// The planner of such sums.
+/// The planner of such sums and differences.
 #[derive(Debug)]
 pub(super) struct Hours;
 
@@ -23,13 +24,21 @@ impl ExprPlanner for Hours {
         let is = |expr: &Expr, is_type: fn(&DataType) -> bool| {
             expr.get_type(schema).is_ok_and(|ty| is_type(&ty))
         };
+        let is_moment = |expr: &Expr| is(expr, |ty| matches!(ty, DataType::Timestamp(_, _)));
+        let is_date = |expr: &Expr| is(expr, |ty| *ty == DataType::Date32);
         let adds_hours = |date: &Expr, interval: &Expr| {
-            is(date, |ty| *ty == DataType::Date32)
+            is_date(date)
                 && is(interval, |ty| matches!(ty, DataType::Interval(_)))
                 && !has_whole_days(interval)
         };
         let timestamp = DataType::Timestamp(TimeUnit::Microsecond, None);
         match sum.op {
+            BinaryOperator::Minus if is_moment(&sum.left) && is_date(&sum.right) => {
+                sum.right = cast(sum.right, timestamp);
+            }
+            BinaryOperator::Minus if is_date(&sum.left) && is_moment(&sum.right) => {
+                sum.left = cast(sum.left, timestamp);
+            }
             BinaryOperator::Plus | BinaryOperator::Minus if adds_hours(&sum.left, &sum.right) => {
                 sum.left = cast(sum.left, timestamp);
             }

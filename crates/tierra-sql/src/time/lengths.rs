@@ -2,7 +2,8 @@
 //!
 //! Arrow compares months, then days, then nanoseconds: 25 hours would be less than a day. Here what comparisons, BETWEEN, IN of a list,
 //! CASE and ORDER BY compare are the lengths, once type coercion has made intervals of the differences that are compared with one. It
-//! refuses windows that are ordered by intervals, so these are changed before ([`OrderedWindows`]).
+//! refuses windows that are ordered by intervals, so these are changed before ([`OrderedWindows`]). Windows that are ordered by
+//! differences of moments, which DataFusion cannot run, are ordered by their numbers.
 //!
 //! Everything else sees the parts: groups, sets, DISTINCT ON, subqueries after IN, ANY and ALL, MIN and MAX, functions, rows and
 //! arrays. So does `=` with a row outside, because the rules that join subqueries group these rows by their parts, and find columns
@@ -21,7 +22,7 @@ use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility, WindowFrame, WindowFrameBound,
-    WindowFrameUnits,
+    WindowFrameUnits, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 
@@ -32,7 +33,7 @@ const LENGTH: DataType = DataType::Decimal128(38, 0);
 const DAY_NS: i128 = 86_400_000_000_000;
 const MONTH_DAYS: i128 = 30;
 
-/// Windows that are ordered by intervals are ordered by lengths.
+/// Windows that are ordered by intervals are ordered by lengths, and by differences of moments by numbers.
 #[derive(Debug)]
 pub(crate) struct OrderedWindows;
 
@@ -71,7 +72,7 @@ fn by_length(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let mut fields = input.schema().fields().iter();
         fields.any(|field| is_interval(field.data_type()))
     };
-    if !plan.inputs().iter().any(reads_interval) && !uses(&plan, makes_interval)? {
+    if !plan.inputs().iter().any(reads_interval) && !uses(&plan, may_compare)? {
         return Ok(Transformed::no(plan));
     }
     let schema = schema_below(&plan)?;
@@ -85,9 +86,10 @@ fn by_length(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// Whether an expression yields an interval, or casts to one, though no column is one.
-fn makes_interval(expr: &Expr) -> bool {
+/// Whether an expression yields an interval, or casts to one, though no column is one, or may order by a difference.
+fn may_compare(expr: &Expr) -> bool {
     match expr {
+        Expr::WindowFunction(_) => true,
         Expr::Literal(value, _) => is_interval(&value.data_type()),
         Expr::Cast(cast) => is_interval(cast.field.data_type()),
         Expr::TryCast(cast) => is_interval(cast.field.data_type()),
@@ -150,8 +152,9 @@ fn compared(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         Expr::WindowFunction(mut window) => {
             let params = &mut window.params;
-            let is_changed =
-                !has_offsets(&params.window_frame) && order_by_length(&mut params.order_by, schema);
+            let is_changed = !has_offsets(&params.window_frame)
+                && (order_by_length(&mut params.order_by, schema)
+                    | order_by_number(&mut params.order_by, schema));
             changed_if(is_changed, Expr::WindowFunction(window))
         }
         other => Transformed::no(other),
@@ -202,6 +205,20 @@ fn order_by_length(order: &mut [Sort], schema: &DFSchema) -> bool {
         .iter_mut()
         .filter(|sort| has_length(&sort.expr, schema));
     intervals.map(|sort| to_length(&mut sort.expr)).count() > 0
+}
+
+/// Orders by numbers instead of differences of moments; whether there are any.
+fn order_by_number(order: &mut [Sort], schema: &DFSchema) -> bool {
+    let is_span = |sort: &&mut Sort| {
+        let ty = sort.expr.get_type(schema);
+        ty.is_ok_and(|ty| matches!(ty, DataType::Duration(_)))
+    };
+    let spans = order.iter_mut().filter(is_span);
+    let numbered = spans.map(|sort| {
+        let span = std::mem::take(&mut sort.expr);
+        sort.expr = cast(span, DataType::Int64);
+    });
+    numbered.count() > 0
 }
 
 fn to_length(expr: &mut Expr) {

@@ -141,7 +141,11 @@ fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// Whether `expr` may be in nanoseconds although its parts are not.
 fn may_yield(expr: &Expr) -> bool {
     match expr {
-        Expr::Literal(ScalarValue::TimestampNanosecond(_, _), _) | Expr::ScalarFunction(_) => true,
+        Expr::Literal(
+            ScalarValue::TimestampNanosecond(_, _) | ScalarValue::DurationNanosecond(_),
+            _,
+        )
+        | Expr::ScalarFunction(_) => true,
         Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. }) => {
             settled(field.data_type()).is_some()
         }
@@ -175,6 +179,10 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 ScalarValue::TimestampMicrosecond(value, zone),
                 metadata,
             ))
+        }
+        Expr::Literal(ScalarValue::DurationNanosecond(value), metadata) => {
+            let value = ScalarValue::DurationMicrosecond(value.map(floor));
+            Transformed::yes(Expr::Literal(value, metadata))
         }
         Expr::Cast(cast) => match settle_field(&cast.field) {
             Some(field) => Transformed::yes(match cast.expr.get_type(schema) {
@@ -241,6 +249,7 @@ pub(crate) fn settled(ty: &DataType) -> Option<DataType> {
         DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
             DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
         }
+        DataType::Duration(TimeUnit::Nanosecond) => DataType::Duration(TimeUnit::Microsecond),
         DataType::List(item) => DataType::List(settle_field(item)?),
         DataType::LargeList(item) => DataType::LargeList(settle_field(item)?),
         DataType::FixedSizeList(item, size) => DataType::FixedSizeList(settle_field(item)?, *size),
