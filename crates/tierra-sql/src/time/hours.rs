@@ -27,9 +27,11 @@ impl ExprPlanner for Hours {
         let is_moment = |expr: &Expr| is(expr, |ty| matches!(ty, DataType::Timestamp(_, _)));
         let is_date = |expr: &Expr| is(expr, |ty| *ty == DataType::Date32);
         let adds_hours = |date: &Expr, interval: &Expr| {
+            let is_interval = |ty: &DataType| matches!(ty, DataType::Interval(_));
+            let is_difference = |ty: &DataType| matches!(ty, DataType::Duration(_));
             is_date(date)
-                && is(interval, |ty| matches!(ty, DataType::Interval(_)))
-                && !has_whole_days(interval)
+                && (is(interval, is_difference)
+                    || is(interval, is_interval) && !has_whole_days(interval))
         };
         let timestamp = DataType::Timestamp(TimeUnit::Microsecond, None);
         match sum.op {

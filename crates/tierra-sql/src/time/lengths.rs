@@ -86,10 +86,10 @@ fn by_length(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// Whether an expression yields an interval, or casts to one, though no column is one, or may order by a difference.
+/// Whether an expression may yield an interval though no column is one, or order by a difference.
 fn may_compare(expr: &Expr) -> bool {
     match expr {
-        Expr::WindowFunction(_) => true,
+        Expr::WindowFunction(_) | Expr::ScalarFunction(_) => true,
         Expr::Literal(value, _) => is_interval(&value.data_type()),
         Expr::Cast(cast) => is_interval(cast.field.data_type()),
         Expr::TryCast(cast) => is_interval(cast.field.data_type()),
@@ -97,7 +97,7 @@ fn may_compare(expr: &Expr) -> bool {
     }
 }
 
-fn is_interval(ty: &DataType) -> bool {
+pub(super) fn is_interval(ty: &DataType) -> bool {
     matches!(ty, DataType::Interval(IntervalUnit::MonthDayNano))
 }
 

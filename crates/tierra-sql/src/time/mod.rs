@@ -7,6 +7,7 @@
 //! rule.rs    nanoseconds that are left after type coercion (dates beside timestamps, now()) become microseconds
 //! trunc.rs, bin.rs, parse.rs    date_trunc, date_bin and to_timestamp count microseconds
 //! hours.rs   a DATE and hours are a TIMESTAMP
+//! scaled.rs  an INTERVAL times a number, and differences as INTERVALs
 //! lengths.rs intervals are compared by their lengths
 //! series.rs  generate_series and range in FROM take microseconds
 //! ```
@@ -16,6 +17,7 @@ mod hours;
 mod lengths;
 mod parse;
 mod rule;
+mod scaled;
 mod series;
 mod trunc;
 mod types;
@@ -25,6 +27,7 @@ use std::sync::Arc;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::planner::ExprPlanner;
 
 pub(crate) use lengths::{IntervalLengths, OrderedWindows};
 pub(crate) use rule::{Microseconds, Seconds, microseconds, settled};
@@ -38,7 +41,13 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(ScalarUDF::from(parse::ToTimestamp::new())),
     ]);
     let planners = builder.expr_planners().get_or_insert_with(Vec::new);
-    planners.insert(0, Arc::new(hours::Hours));
+    planners.splice(
+        0..0,
+        [
+            Arc::new(hours::Hours) as Arc<dyn ExprPlanner>,
+            Arc::new(scaled::Products),
+        ],
+    );
     builder.with_type_planner(Arc::new(types::Types))
 }
 

@@ -19,10 +19,15 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::lengths::is_interval;
+use super::scaled::of_difference;
 use crate::rules::{map_under_names, schema_below, uses};
 
 /// The function that the rule adds.
 const MICROSECONDS: &str = "microseconds";
+
+/// The function that EXTRACT calls. Its result is a number.
+const DATE_PART: &str = "date_part";
 
 /// The functions that make arrays of timestamps.
 const SERIES: &[&str] = &["generate_series", "range"];
@@ -147,7 +152,7 @@ fn may_yield(expr: &Expr) -> bool {
         )
         | Expr::ScalarFunction(_) => true,
         Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. }) => {
-            settled(field.data_type()).is_some()
+            settled(field.data_type()).is_some() || is_interval(field.data_type())
         }
         _ => false,
     }
@@ -184,6 +189,12 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let value = ScalarValue::DurationMicrosecond(value.map(floor));
             Transformed::yes(Expr::Literal(value, metadata))
         }
+        Expr::Cast(cast)
+            if is_interval(cast.field.data_type())
+                && matches!(cast.expr.get_type(schema), Ok(DataType::Duration(_))) =>
+        {
+            Transformed::yes(of_difference(*cast.expr))
+        }
         Expr::Cast(cast) => match settle_field(&cast.field) {
             Some(field) => Transformed::yes(match cast.expr.get_type(schema) {
                 Ok(ty) if ty == *field.data_type() => *cast.expr,
@@ -199,6 +210,16 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         },
         Expr::ScalarFunction(call) if call.name() == MICROSECONDS => {
             Transformed::no(Expr::ScalarFunction(call))
+        }
+        // Of a difference it counts all hours, of an interval those after the days.
+        Expr::ScalarFunction(mut call) if call.name() == DATE_PART => {
+            match call.args.as_mut_slice() {
+                [_, of] if matches!(of.get_type(schema)?, DataType::Duration(_)) => {
+                    *of = of_difference(std::mem::take(of));
+                    Transformed::yes(Expr::ScalarFunction(call))
+                }
+                _ => Transformed::no(Expr::ScalarFunction(call)),
+            }
         }
         // These count nanoseconds, and return NULL for timestamps outside their range.
         Expr::ScalarFunction(call) if SERIES.contains(&call.name()) => {
