@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Statistics, internal_err};
+use datafusion::common::{Constraints, Statistics, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -40,6 +40,8 @@ pub(crate) enum Pass {
     Order(Vec<usize>),
     /// All facts about values and their order.
     Rows,
+    /// Which columns are unique.
+    Unique,
     /// Nothing. Strings are copied out of buffers of which they use a small part ([`with_compact_strings`]).
     Texts,
     /// Nothing. The input is started when its first batch is asked for, and not with the plan.
@@ -67,6 +69,11 @@ impl Pass {
                     };
                     LexOrdering::new(keys.into_iter().take_while(is_free))
                 }));
+                Arc::new(input.properties().as_ref().clone().with_eq_properties(told))
+            }
+            Self::Unique => {
+                let known = input.equivalence_properties().clone();
+                let told = known.with_constraints(Constraints::default());
                 Arc::new(input.properties().as_ref().clone().with_eq_properties(told))
             }
             Self::OptionalSide | Self::Rows => {
@@ -119,6 +126,7 @@ impl ExecutionPlan for PassExec {
             Pass::OptionalSide => "TierraOptionalSideExec",
             Pass::Order(_) => "TierraOrderExec",
             Pass::Rows => "TierraRowsExec",
+            Pass::Unique => "TierraUniqueExec",
             Pass::Texts => "TierraTextsExec",
             Pass::Deferred => "TierraDeferredExec",
             Pass::Together => "TierraTogetherExec",
@@ -186,7 +194,7 @@ impl ExecutionPlan for PassExec {
                     futures::stream::once(rows),
                 ))
             }
-            Pass::Fence(_) | Pass::OptionalSide | Pass::Order(_) | Pass::Rows => {
+            Pass::Fence(_) | Pass::OptionalSide | Pass::Order(_) | Pass::Rows | Pass::Unique => {
                 input.execute(partition, context)?
             }
         })
@@ -228,6 +236,7 @@ impl ExecutionPlan for PassExec {
             Pass::OptionalSide
             | Pass::Order(_)
             | Pass::Rows
+            | Pass::Unique
             | Pass::Texts
             | Pass::Deferred
             | Pass::Together => true,

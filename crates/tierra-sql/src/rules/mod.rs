@@ -2,18 +2,18 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! table keys, rounded, action, drawn, single rows, empty subqueries, computed, set operations, correlated, group keys, assignment, numbers,
-//! seconds, ordered windows, computed sets
+//! grouped outside, table keys, rounded, action, drawn, single rows, empty subqueries, computed, set operations, correlated, group keys,
+//! assignment, numbers, seconds, ordered windows, computed sets
 //!     --> DataFusion's `grouping(x)`, type coercion --> rounded, double texts, microseconds, interval lengths, arithmetic, doubles, nth values
 //!     --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first fifteen read a plan as written, before casts are added. The next seven need resolved types and must see sums of
+//! The first sixteen read a plan as written, before casts are added. The next seven need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
 //! optimiser are skipped ([`group_keys`], [`held_conditions`], [`distinct_sums`], [`grouping_sets`], [`known_aggregates`], [`null_keys`],
-//! [`filter_columns`], [`equal_parts`], [`nested_limits`], [`offsets`], [`window_orders`], [`window_limits`], [`unnested`]), or corrected afterwards
+//! [`filter_columns`], [`equal_parts`], [`nested_limits`], [`offsets`], [`window_orders`], [`unique_keys`], [`window_limits`], [`unnested`]), or corrected afterwards
 //! ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`], [`window_ranges`]).
 
 mod action;
@@ -35,6 +35,7 @@ mod empty_subqueries;
 mod equal_parts;
 mod filter_columns;
 mod group_keys;
+mod grouped_outside;
 mod grouping_sets;
 mod held_conditions;
 mod known_aggregates;
@@ -55,6 +56,7 @@ mod sorted_inputs;
 mod subquery;
 mod table_keys;
 mod top_groups;
+mod unique_keys;
 mod unnested;
 mod unpolled_partitions;
 mod whole;
@@ -166,6 +168,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     }
     sorted_inputs::add_to(&mut builder);
     window_orders::add_to(&mut builder);
+    unique_keys::add_to(&mut builder);
     equal_parts::add_to(&mut builder);
     grouping_sets::add_to(&mut builder);
     let optimizer = builder.physical_optimizers();
@@ -189,6 +192,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
+        Arc::new(grouped_outside::GroupedOutside),
         Arc::new(table_keys::TableKeys),
         Arc::new(rounded::ConstantPlaces),
         Arc::new(action::ActionOnce),
