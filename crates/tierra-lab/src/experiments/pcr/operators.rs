@@ -1,6 +1,7 @@
 //! The operators of figure 4.6 on a column, each checked against the values in a plain vector: the sum, the positions of a tenth of the
 //! values, and the values at unsorted positions.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use crate::random::Random;
 
 /// Rows of a batch, and positions looked up together.
 const BATCH_ROWS: usize = 8192;
-/// Positions of a query. The next query of a thread takes the next ones, so that their lines are in no cache.
+/// Positions of a query. The next query, of whichever copy, takes the next ones, so that their lines are in no cache.
 const POSITIONS: usize = 1 << 15;
 
 /// What a query does with a column.
@@ -62,6 +63,8 @@ pub(super) struct Expected {
     positions: Vec<Vec<u32>>,
     /// The sums of the values there, of each query.
     projected: Vec<Vec<i64>>,
+    /// Queries for positions, of all copies that are compared: each takes other ones than those before it.
+    queries: AtomicUsize,
 }
 
 impl Expected {
@@ -87,6 +90,7 @@ impl Expected {
             projected,
             positions,
             values,
+            queries: AtomicUsize::new(0),
         }
     }
 }
@@ -161,7 +165,7 @@ impl<'a> Stored<'a> {
                     begin.wait();
                     let (start, mut runs, mut values) = (Instant::now(), 0, 0);
                     while runs == 0 || start.elapsed() < lasts {
-                        values += self.run(operator, thread, runs)?;
+                        values += self.run(operator, thread)?;
                         runs += 1;
                     }
                     Ok(values as f64 / start.elapsed().as_secs_f64())
@@ -176,8 +180,8 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// A thread's query of this number; how many values it reads.
-    fn run(&self, operator: Operator, thread: usize, number: usize) -> Result<usize, LabError> {
+    /// A thread's query; how many values it reads.
+    fn run(&self, operator: Operator, thread: usize) -> Result<usize, LabError> {
         let expected = self.expected;
         match operator {
             Operator::Sum => check("the sum", sum(&self.snapshot)? == expected.sum)?,
@@ -188,7 +192,7 @@ impl<'a> Stored<'a> {
             }
             Operator::Project => {
                 let sums = &expected.projected[thread];
-                let number = number % sums.len();
+                let number = expected.queries.fetch_add(1, Ordering::Relaxed) % sums.len();
                 let rows = &self.rows[thread][number * POSITIONS..];
                 let rows = &rows[..rows.len().min(POSITIONS)];
                 let mut sum = 0;
