@@ -48,8 +48,8 @@ struct Measured {
 
 /// How long a measurement counts: the page cache changes.
 const MEASURED_FOR: Duration = Duration::from_secs(60);
-/// Bytes that are scanned before the next measurement. It reads a hundredth of them, but waits for each alone: on a disk up to 3 ms,
-/// in which the scans take 100 to 200.
+/// Bytes that are scanned before the next measurement. It reads a hundredth of them, but waits for each alone: up to 3 ms on a
+/// disk, where the scans take 100 ms or more.
 const SCANNED_BEFORE: u64 = 128 << 20;
 
 impl Auto {
