@@ -51,6 +51,7 @@ mod list;
 pub mod load;
 mod memory;
 mod merged_columns;
+pub mod moments;
 mod names;
 mod nested_values;
 mod ordered_items;

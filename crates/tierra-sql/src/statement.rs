@@ -24,6 +24,7 @@ use crate::list::{
     InSet, List, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
     write_arrays,
 };
+use crate::moments::interval_in_units;
 use crate::names::identifier;
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
@@ -327,6 +328,9 @@ impl Parsed {
         if has(&[Keyword::ORDER]) {
             ordered_items::number(inner);
         }
+        if has(&[Keyword::INTERVAL]) {
+            let _ = inner.visit(&mut IntervalsInUnits);
+        }
     }
 
     /// Parses the statement with its long lists replaced. PREPARE and EXECUTE are not settled: a stored plan reads them as
@@ -548,6 +552,26 @@ impl VisitorMut for KeepNumbers {
         if let Some(text) = text.filter(|text| is_long(text)) {
             let text = Expr::Value(ast::Value::SingleQuotedString(text).into());
             *expr = call(LONG_NUMBER.to_string(), [text]);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Writes the times in INTERVAL literals as units, which the planner reads.
+struct IntervalsInUnits;
+
+impl VisitorMut for IntervalsInUnits {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Interval(interval) = expr
+            && interval.leading_field.is_none()
+            && let Expr::Value(value) = interval.value.as_mut()
+            && let ast::Value::SingleQuotedString(text) = &mut value.value
+            && text.contains(':')
+            && let Some(units) = interval_in_units(text)
+        {
+            *text = units;
         }
         ControlFlow::Continue(())
     }

@@ -19,8 +19,7 @@ mod binary;
 use binary::{PATIENCE, busy, wait_for};
 
 /// Hours of work for every core, of which no operator gives up a thread for long.
-const ENDLESS: &str =
-    "SELECT a.value FROM generate_series(1, 9000000) a(value), generate_series(1, 9000000) b(value)";
+const ENDLESS: &str = "SELECT a.value FROM generate_series(1, 9000000) a(value), generate_series(1, 9000000) b(value)";
 
 /// What the line editor writes when a line is done: pasted text needs no brackets any more.
 const EDITOR_LEAVES: &str = "\x1b[?2004l";

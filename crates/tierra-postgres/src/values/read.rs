@@ -11,6 +11,7 @@ use arrow::datatypes::{
     Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use bytes::{Buf, Bytes};
+use tierra_sql::moments;
 
 use super::digits::{Digits, numeric_text};
 use super::{moment, oid};
@@ -190,15 +191,15 @@ impl Builder {
                     None => return Err(self.beyond(text)),
                 },
             },
-            Self::Date(values) => push(moment::date(text.trim()), |value| {
+            Self::Date(values) => push(moments::date(text.trim()), |value| {
                 values.append_value(value)
             }),
-            Self::Time(values) => push(moment::time(text.trim()), |value| {
+            Self::Time(values) => push(moments::time(text.trim()), |value| {
                 values.append_value(value)
             }),
             Self::Timestamp(values, ty) => {
                 let is_instant = matches!(ty, DataType::Timestamp(_, Some(_)));
-                let value = moment::timestamp(text.trim(), is_instant);
+                let value = moments::timestamp(text.trim(), is_instant);
                 push(value, |value| values.append_value(value))
             }
             Self::Bytes(values) => push(bytes(text), |value| values.append_value(value)),

@@ -16,6 +16,7 @@ use tierra_engine::canonical_double;
 
 use super::csv_records::Field;
 use super::double_text::is_out_of_range;
+use crate::moments::in_four_digits;
 
 /// Why a field is not a value of its column.
 #[derive(Debug, PartialEq, Eq)]
@@ -149,15 +150,17 @@ fn date(text: &str) -> Option<i32> {
     if shape { Date32Type::parse(text) } else { None }
 }
 
-/// `YYYY-MM-DD hh:mm:ss[.ffffff]`, or a date alone. Digits beyond microseconds are refused unless they are zeros.
+/// `YYYY-MM-DD hh:mm[:ss[.ffffff]]`, or a date alone. Digits beyond microseconds are refused unless they are zeros.
 fn timestamp(text: &str) -> Option<i64> {
     let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
     let digits = fraction.bytes().take_while(u8::is_ascii_digit);
     if digits.skip(6).any(|digit| digit != b'0') {
         return None;
     }
-    let parsed = string_to_datetime(&Utc, text).ok()?;
-    Some(parsed.timestamp_micros())
+    match string_to_datetime(&Utc, text) {
+        Ok(parsed) => Some(parsed.timestamp_micros()),
+        Err(_) => in_four_digits(text),
+    }
 }
 
 /// A number rounded to the nearest double, as every decimal has to be. One out of the range of doubles is refused.

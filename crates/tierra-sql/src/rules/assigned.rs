@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::ScalarValue;
@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::double_texts::first_out_of_range;
+use super::text_casts::{lenient, strict};
 use crate::error::{InsertError, SqlError};
 use crate::types::name_of;
 
@@ -48,25 +48,24 @@ impl ScalarUDFImpl for Assigned {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let value = &args.args[0];
-        let cast = value.cast_to(&self.to, None);
-        if let Ok(cast) = &cast
-            && self.to == DataType::Float64
-            && value.data_type().is_string()
-        {
-            let (texts, doubles) = (value.to_array(1)?, cast.to_array(1)?);
-            if let Some(at) = first_out_of_range(&texts, &doubles)? {
-                let value = ScalarValue::try_from_array(&texts, at)?.to_string();
-                return Err(self.refuse(value));
-            }
-        }
-        cast.map_err(|error| {
-            let values = match value {
-                ColumnarValue::Array(values) => Ok(Arc::clone(values)),
-                ColumnarValue::Scalar(value) => value.to_array(),
-            };
-            match values.ok().and_then(|values| self.first_bad(&values)) {
-                Some(value) => self.refuse(value),
-                None => error,
+        let values = match value {
+            ColumnarValue::Array(values) => Arc::clone(values),
+            ColumnarValue::Scalar(value) => value.to_array()?,
+        };
+        let cast = match value.data_type().is_string() {
+            true => strict(&values, &self.to),
+            false => value
+                .cast_to(&self.to, None)
+                .and_then(|cast| cast.to_array(values.len())),
+        };
+        let cast = cast.map_err(|error| match self.first_bad(&values) {
+            Some(value) => self.refuse(value),
+            None => error,
+        })?;
+        Ok(match value {
+            ColumnarValue::Array(_) => ColumnarValue::Array(cast),
+            ColumnarValue::Scalar(_) => {
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&cast, 0)?)
             }
         })
     }
@@ -84,11 +83,12 @@ impl Assigned {
 
     /// The first of `values` that cannot be cast.
     fn first_bad(&self, values: &ArrayRef) -> Option<String> {
-        let lenient = CastOptions {
-            safe: true,
-            ..CastOptions::default()
+        let cast = match values.data_type().is_string() {
+            true => lenient(values, &self.to),
+            // What cannot be cast becomes NULL.
+            false => cast(values, &self.to).map_err(Into::into),
         };
-        let cast = cast_with_options(values, &self.to, &lenient).ok()?;
+        let cast = cast.ok()?;
         let bad = (0..values.len()).find(|row| values.is_valid(*row) && cast.is_null(*row))?;
         let shown = ArrayFormatter::try_new(values, &FormatOptions::default()).ok()?;
         Some(shown.value(bad).to_string())

@@ -4,17 +4,17 @@
 //! ```text
 //! grouped outside, table keys, rounded, action, drawn, single rows, empty subqueries, computed, set operations, correlated, group keys,
 //! assignment, numbers, seconds, ordered windows, computed sets
-//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, double texts, microseconds, interval lengths, arithmetic, doubles, nth values
+//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, microseconds, text casts, interval lengths, arithmetic, doubles, nth values, guarded
 //!     --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first sixteen read a plan as written, before casts are added. The next seven need resolved types and must see sums of
+//! The first sixteen read a plan as written, before casts are added. The next eight need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
 //! optimiser are skipped ([`group_keys`], [`held_conditions`], [`distinct_sums`], [`grouping_sets`], [`known_aggregates`], [`null_keys`],
 //! [`filter_columns`], [`equal_parts`], [`nested_limits`], [`offsets`], [`window_orders`], [`unique_keys`], [`window_limits`], [`unnested`]), or corrected afterwards
-//! ([`sorted_inputs`], [`compact_strings`], [`top_groups`], [`unpolled_partitions`], [`window_ranges`]).
+//! ([`sorted_inputs`], [`compact_strings`], [`guarded`], [`top_groups`], [`unpolled_partitions`], [`window_ranges`]).
 
 mod action;
 mod arithmetic;
@@ -28,7 +28,6 @@ mod computed_sets;
 mod correlated;
 mod csv_source;
 mod distinct_sums;
-mod double_texts;
 mod doubles;
 mod drawn;
 mod empty_subqueries;
@@ -37,6 +36,7 @@ mod filter_columns;
 mod group_keys;
 mod grouped_outside;
 mod grouping_sets;
+mod guarded;
 mod held_conditions;
 mod known_aggregates;
 mod lists;
@@ -55,6 +55,7 @@ mod single_rows;
 mod sorted_inputs;
 mod subquery;
 mod table_keys;
+mod text_casts;
 mod top_groups;
 mod unique_keys;
 mod unnested;
@@ -137,12 +138,13 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(computed_sets::ComputedSets),
     );
     rules.push(Arc::new(rounded::LastingType));
-    rules.push(Arc::new(double_texts::DoubleTexts));
     rules.push(Arc::new(Microseconds));
+    rules.push(Arc::new(text_casts::TextCasts));
     rules.push(Arc::new(IntervalLengths));
     rules.push(Arc::new(arithmetic::CheckArithmetic));
     rules.push(Arc::new(doubles::OneZero));
     rules.push(Arc::new(nth_values::FromOneEnd));
+    rules.push(Arc::new(guarded::Guarded));
     *builder.analyzer() = Some(Analyzer::with_rules(rules));
     let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
     rules.retain(|rule| rule.name() != SET_COMPARISONS);
@@ -177,6 +179,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(top_groups::RULE));
     rules.push(Arc::new(window_ranges::RULE));
     rules.push(Arc::new(compact_strings::RULE));
+    rules.push(Arc::new(guarded::LAST));
     builder
         .expr_planners()
         .get_or_insert_with(Vec::new)
