@@ -16,6 +16,9 @@ mod csv_records;
 
 #[path = "../../crates/tierra-sql/src/double_text.rs"]
 mod double_text;
+#[allow(dead_code, reason = "casts and parameters use more of it")]
+#[path = "../../crates/tierra-sql/src/moments.rs"]
+mod moments;
 
 use csv_field::{BadField, FieldBuilder, Guess};
 use csv_records::{Field, Record, Records};

@@ -73,6 +73,7 @@ mod sum;
 mod system_table;
 mod table;
 mod text;
+mod text_values;
 mod tier_statement;
 mod time;
 mod totals;

@@ -58,7 +58,9 @@ pub fn interval(text: &str) -> Option<IntervalMonthDayNano> {
 /// The text of an interval with its time written in units, as Arrow reads it: `3 days 4 hours 5 minutes 6 seconds`.
 pub(crate) fn interval_in_units(text: &str) -> Option<String> {
     let mut units: Vec<String> = Vec::new();
-    for word in text.split_ascii_whitespace() {
+    // Python writes `1 day, 2:03:04`.
+    let words = text.split(|letter: char| letter.is_ascii_whitespace() || letter == ',');
+    for word in words.filter(|word| !word.is_empty()) {
         if !word.contains(':') {
             units.push(word.to_owned());
             continue;
@@ -276,6 +278,7 @@ mod tests {
             ("3 days 04:05:06", 0, 3, clock(4, 5, 6)),
             ("3 04:05", 0, 3, clock(4, 5, 0)),
             ("-3 -04:05:06.5", 0, -3, -clock(4, 5, 6) - second / 2),
+            ("-1 day, 23:59:59", 0, -1, clock(23, 59, 59)),
             ("100:00:00", 0, 0, clock(100, 0, 0)),
             ("5", 0, 0, 5 * second),
             (" 2 hours  ", 0, 0, clock(2, 0, 0)),

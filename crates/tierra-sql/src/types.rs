@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast;
 use tierra_column::LogicalType;
 
 use crate::error::DefinitionError;
+use crate::text_values::strict;
 
 /// Digits, and digits after the point, of a `DECIMAL` without parameters.
 const DEFAULT_DECIMAL: (u8, u8) = (38, 10);
@@ -167,7 +168,10 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arrow
         let micros = nanoseconds.unary::<_, TimestampMicrosecondType>(|ns| ns.div_euclid(1_000));
         return Ok(std::sync::Arc::new(micros));
     }
-    cast_with_options(array, to, &checked)
+    match array.data_type().is_string() {
+        true => strict(array, to),
+        false => cast_with_options(array, to, &checked),
+    }
 }
 
 /// Whether values of type `from` are assigned to a column of type `to`: the rule of INSERT for values that are no literals.

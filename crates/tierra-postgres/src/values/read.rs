@@ -8,7 +8,8 @@ use arrow::array::{
 };
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int16Type, Int32Type,
-    Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
+    Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType,
+    TimeUnit, TimestampMicrosecondType,
 };
 use bytes::{Buf, Bytes};
 use tierra_sql::moments;
@@ -40,6 +41,7 @@ pub(crate) enum Builder {
     Date(PrimitiveBuilder<Date32Type>),
     Time(PrimitiveBuilder<Time64MicrosecondType>),
     Timestamp(PrimitiveBuilder<TimestampMicrosecondType>, DataType),
+    Interval(PrimitiveBuilder<IntervalMonthDayNanoType>),
     Text(StringBuilder),
     TextView(StringViewBuilder),
     Bytes(BinaryBuilder),
@@ -73,6 +75,9 @@ impl Builder {
                 let builder = PrimitiveBuilder::with_capacity(values).with_data_type(ty.clone());
                 Self::Timestamp(builder, ty.clone())
             }
+            DataType::Interval(IntervalUnit::MonthDayNano) => {
+                Self::Interval(PrimitiveBuilder::with_capacity(values))
+            }
             DataType::Utf8 => Self::Text(StringBuilder::with_capacity(values, text_bytes)),
             DataType::Utf8View => Self::TextView(StringViewBuilder::with_capacity(values)),
             DataType::Binary => Self::Bytes(BinaryBuilder::with_capacity(values, text_bytes)),
@@ -93,6 +98,7 @@ impl Builder {
             Self::Date(_) => "date",
             Self::Time(_) => "time",
             Self::Timestamp(..) => "timestamp",
+            Self::Interval(_) => "interval",
             Self::Text(_) | Self::TextView(_) => "text",
             Self::Bytes(_) => "bytea",
         }
@@ -134,6 +140,7 @@ impl Builder {
             Self::Date(values) => values.append_null(),
             Self::Time(values) => values.append_null(),
             Self::Timestamp(values, _) => values.append_null(),
+            Self::Interval(values) => values.append_null(),
             Self::Text(values) => values.append_null(),
             Self::TextView(values) => values.append_null(),
             Self::Bytes(values) => values.append_null(),
@@ -202,6 +209,9 @@ impl Builder {
                 let value = moments::timestamp(text.trim(), is_instant);
                 push(value, |value| values.append_value(value))
             }
+            Self::Interval(values) => {
+                push(moments::interval(text), |value| values.append_value(value))
+            }
             Self::Bytes(values) => push(bytes(text), |value| values.append_value(value)),
         };
         match is_pushed {
@@ -217,7 +227,7 @@ impl Builder {
             oid::INT2 => Some(2),
             oid::INT4 | oid::OID | oid::FLOAT4 | oid::DATE => Some(4),
             oid::INT8 | oid::FLOAT8 | oid::TIME | oid::TIMESTAMP | oid::TIMESTAMPTZ => Some(8),
-            oid::UUID => Some(16),
+            oid::INTERVAL | oid::UUID => Some(16),
             _ => None,
         };
         if len.is_some_and(|len| len != bytes.len()) {
@@ -259,6 +269,12 @@ impl Builder {
                         );
                     }
                 }
+            }
+            (oid::INTERVAL, Self::Interval(values)) => {
+                let ns = bytes.get_i64().checked_mul(1_000);
+                let ns = ns.ok_or_else(|| Fault::new("22008", "interval out of range"))?;
+                let (days, months) = (bytes.get_i32(), bytes.get_i32());
+                values.append_value(IntervalMonthDayNano::new(months, days, ns));
             }
             (oid::UUID, _) => {
                 let mut text = String::with_capacity(36);
@@ -314,6 +330,7 @@ impl Builder {
             Self::Date(values) => Arc::new(values.finish()),
             Self::Time(values) => Arc::new(values.finish()),
             Self::Timestamp(values, _) => Arc::new(values.finish()),
+            Self::Interval(values) => Arc::new(values.finish()),
             Self::Text(values) => Arc::new(values.finish()),
             Self::TextView(values) => Arc::new(values.finish()),
             Self::Bytes(values) => Arc::new(values.finish()),
@@ -407,6 +424,8 @@ fn hex(digits: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::AsArray;
+
     use super::*;
 
     #[test]
@@ -422,6 +441,27 @@ mod tests {
         ] {
             assert_eq!(bytes(text).as_deref(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn an_interval_is_read_in_both_forms() {
+        let ty = DataType::Interval(IntervalUnit::MonthDayNano);
+        let mut builder = Builder::new(&ty).unwrap();
+        builder.push_text("1 mon -2 days +00:00:03.5").unwrap();
+        let mut sent = 3_500_000_i64.to_be_bytes().to_vec();
+        sent.extend([(-2_i32).to_be_bytes(), 1_i32.to_be_bytes()].concat());
+        let pushed = builder.push_binary(oid::INTERVAL, sent.clone().into());
+        pushed.unwrap();
+        let read = builder.finish();
+        let read = read.as_primitive::<IntervalMonthDayNanoType>();
+        let expected = IntervalMonthDayNano::new(1, -2, 3_500_000_000);
+        assert_eq!(read.values(), &[expected, expected]);
+        assert_eq!(builder.push_text("soon").unwrap_err().code, "22P02");
+        let beyond = [i64::MAX.to_be_bytes(), [0; 8]].concat();
+        let fault = builder.push_binary(oid::INTERVAL, beyond.into());
+        assert_eq!(fault.unwrap_err().code, "22008");
+        let short = builder.push_binary(oid::INTERVAL, sent[1..].to_vec().into());
+        assert_eq!(short.unwrap_err().code, "22P03");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field as ArrowField, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field as ArrowField, IntervalUnit, Schema, TimeUnit};
 use pgwire::api::Type;
 
 /// The numbers of types.
@@ -178,6 +178,7 @@ pub(crate) fn type_of(oid: u32) -> Option<DataType> {
         oid::TIME => DataType::Time64(TimeUnit::Microsecond),
         oid::TIMESTAMP => DataType::Timestamp(TimeUnit::Microsecond, None),
         oid::TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
+        oid::INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
         oid::BYTEA => DataType::Binary,
         oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME | oid::UUID | oid::JSON => {
             DataType::Utf8

@@ -23,6 +23,7 @@ ROW = (
     datetime.datetime(2024, 2, 29, 12, 0, 0, 500000),
     "é, \"x\"\n",
 )
+SPAN = datetime.timedelta(days=-1, hours=2, microseconds=5)
 COLUMNS = "i INTEGER, b BIGINT, d DECIMAL(38, 10), f DOUBLE, t BOOLEAN, day DATE, at TIMESTAMP, s VARCHAR"
 
 
@@ -51,6 +52,8 @@ class Psycopg(WithServer):
                     self.assertEqual(cursor.fetchall(), [(None,) * len(ROW)])
                     cursor.execute("SELECT count(*) FROM v WHERE i = ANY(%s)", ([7, 8],))
                     self.assertEqual(cursor.fetchone(), (1,))
+                    cursor.execute("SELECT at - %s, at - %b FROM v WHERE i = 7", (SPAN, SPAN))
+                    self.assertEqual(cursor.fetchone(), (ROW[6] - SPAN,) * 2)
                     cursor.execute("SELECT count(*) FROM v WHERE d = %s AND day = %s AND s = %s", (ROW[2], ROW[5], ROW[7]))
                     self.assertEqual(cursor.fetchone(), (1,))
 
@@ -150,6 +153,7 @@ class Asyncpg(WithServer):
                 await db.execute(f"INSERT INTO a VALUES ({marks})", *ROW)
                 self.assertEqual(tuple(await db.fetchrow("SELECT * FROM a")), ROW)
                 self.assertEqual(await db.fetchval("SELECT count(*) FROM a WHERE i = ANY($1)", [7]), 1)
+                self.assertEqual(await db.fetchval("SELECT at - $1::INTERVAL FROM a", SPAN), ROW[6] - SPAN)
                 async with db.transaction():
                     self.assertEqual(sum([row["value"] async for row in db.cursor("SELECT value FROM generate_series(1, 1000)")]), 500_500)
                 with self.assertRaises(asyncpg.UndefinedTableError):

@@ -1,4 +1,4 @@
-//! A moment that a client declares is one where it is reckoned with.
+//! A moment or an interval that a client declares is one where it is reckoned with.
 
 use crate::client::{bind, code_of, describe, execute, parse, rows_of};
 use crate::server::TestServer;
@@ -6,6 +6,7 @@ use crate::server::TestServer;
 const DATE: u32 = 1082;
 const TIMESTAMP: u32 = 1114;
 const TIMESTAMPTZ: u32 = 1184;
+const INTERVAL: u32 = 1186;
 
 #[test]
 fn a_declared_moment_is_no_interval() {
@@ -87,6 +88,25 @@ fn a_declared_moment_is_no_interval() {
             "SELECT id FROM m WHERE ts = $1",
             TIMESTAMP,
             "2024-01-03 12:00:00",
+            "2",
+        ),
+        (
+            "SELECT ts - $1 FROM m WHERE id = 1",
+            INTERVAL,
+            "1 day, 2:00:00",
+            "2023-12-31 10:00:00",
+        ),
+        (
+            "SELECT id FROM m WHERE ts > TIMESTAMP '2024-01-01' + $1",
+            INTERVAL,
+            "1 mon -29 days",
+            "2",
+        ),
+        ("SELECT $1 * 2", INTERVAL, "12:00", "24:00:00"),
+        (
+            "SELECT id FROM m WHERE ts - TIMESTAMP '2024-01-01' > $1",
+            INTERVAL,
+            "2 days 11:59:59.5",
             "2",
         ),
     ] {

@@ -13,6 +13,7 @@ use arrow::error::ArrowError;
 use tierra_engine::canonical_double;
 
 use crate::rules::exactly;
+use crate::text_values::{lenient, strict};
 
 /// The source of a list's values. It decides which types they can be compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,11 +114,19 @@ pub(super) fn stored_doubles(values: ArrayRef) -> ArrayRef {
     }
 }
 
+/// `values` as values of type `ty`. What is none is an error if `checked`, and else NULL.
 pub(super) fn cast(
     values: &ArrayRef,
     ty: &DataType,
     checked: bool,
 ) -> Result<ArrayRef, ArrowError> {
+    if values.data_type().is_string() && matches!(ty, DataType::Date32 | DataType::Timestamp(_, _))
+    {
+        return match checked {
+            true => strict(values, ty),
+            false => lenient(values, ty),
+        };
+    }
     let options = CastOptions {
         safe: !checked,
         ..CastOptions::default()

@@ -16,7 +16,7 @@ use tierra_engine::canonical_double;
 
 use super::csv_records::Field;
 use super::double_text::is_out_of_range;
-use crate::moments::in_four_digits;
+use super::moments::in_four_digits;
 
 /// Why a field is not a value of its column.
 #[derive(Debug, PartialEq, Eq)]

@@ -24,6 +24,7 @@ use arrow::array::RecordBatchReader;
 use tierra_engine::Database;
 
 use crate::double_text;
+use crate::moments;
 
 pub(crate) use self::check::unreadable;
 pub use self::columns::{assigned, is_assigned};

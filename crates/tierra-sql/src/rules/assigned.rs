@@ -12,8 +12,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::text_casts::{lenient, strict};
 use crate::error::{InsertError, SqlError};
+use crate::text_values::{lenient, strict};
 use crate::types::name_of;
 
 /// `value` as a value of type `to`, the type of column `column`.
@@ -53,7 +53,7 @@ impl ScalarUDFImpl for Assigned {
             ColumnarValue::Scalar(value) => value.to_array()?,
         };
         let cast = match value.data_type().is_string() {
-            true => strict(&values, &self.to),
+            true => strict(&values, &self.to).map_err(Into::into),
             false => value
                 .cast_to(&self.to, None)
                 .and_then(|cast| cast.to_array(values.len())),
@@ -86,7 +86,7 @@ impl Assigned {
         let cast = match values.data_type().is_string() {
             true => lenient(values, &self.to),
             // What cannot be cast becomes NULL.
-            false => cast(values, &self.to).map_err(Into::into),
+            false => cast(values, &self.to),
         };
         let cast = cast.ok()?;
         let bad = (0..values.len()).find(|row| values.is_valid(*row) && cast.is_null(*row))?;

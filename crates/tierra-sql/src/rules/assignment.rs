@@ -30,8 +30,8 @@ use super::assigned::assigned;
 use super::csv_source;
 use super::number::{is_number, long_text};
 use super::numbers::exact;
-use crate::double_text::is_out_of_range;
 use crate::error::{InsertError, SqlError};
+use crate::text_values::{Target, strict};
 use crate::types;
 
 /// The rule.
@@ -274,15 +274,13 @@ pub(crate) fn argument(value: Expr, to: &DataType) -> Result<Option<Expr>> {
     if LogicalType::of_arrow(to).is_none() && !to.is_integer() {
         return Ok(Some(value));
     }
-    if let Expr::Literal(given, _) = &value
-        && *to == DataType::Float64
-        && let Some(Some(text)) = given.try_as_str()
-        && text
-            .trim()
-            .parse()
-            .is_ok_and(|read| is_out_of_range(text, read))
+    if let Expr::Literal(text, _) = &value
+        && text.data_type().is_string()
+        && Target::of(to).is_some()
     {
-        return Ok(None);
+        let read = strict(&text.to_array()?, to);
+        let read = read.and_then(|read| Ok(ScalarValue::try_from_array(&read, 0)?));
+        return Ok(read.ok().map(|read| Expr::Literal(read, None)));
     }
     let from = value.get_type(&DFSchema::empty())?;
     Ok(assign(value, &from, to))

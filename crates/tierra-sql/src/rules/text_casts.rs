@@ -1,23 +1,16 @@
-//! Casts of texts, where Arrow's are not SQL's.
+//! Casts of texts read them as [`text_values`](crate::text_values) does, also in lists.
 //!
-//! Arrow's cast makes `'1e400'` infinite and `'1e-400'` 0. As in PostgreSQL, and as when a file is read, both are errors here; TRY_CAST
-//! makes them NULL, also in lists. It refuses dates and times that PostgreSQL reads ([`moments`]), and takes a number without a unit for
-//! an interval of months. The rule comes behind type coercion, which casts the texts that are compared with other values.
+//! The rule comes behind type coercion, which casts the texts that are compared with other values.
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Date32Array, IntervalMonthDayNanoArray, ListArray, StringViewArray,
-    TimestampMicrosecondArray,
-};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray};
 use arrow::buffer::OffsetBuffer;
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type, IntervalUnit, TimeUnit};
-use arrow::error::ArrowError;
+use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, TryCast, Volatility,
@@ -26,8 +19,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::doubles::is_double;
 use super::plan::{map_under_names, schema_below, uses};
-use crate::double_text::is_out_of_range;
-use crate::moments;
+use crate::text_values::{Target, lenient, strict};
 
 /// The rule.
 #[derive(Debug)]
@@ -117,143 +109,6 @@ fn are_texts(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// What a text is cast to.
-#[derive(Clone, Copy)]
-enum Target {
-    Double,
-    Date,
-    Timestamp,
-    Interval,
-}
-
-impl Target {
-    fn of(ty: &DataType) -> Option<Self> {
-        match ty {
-            ty if is_double(ty) => Some(Self::Double),
-            DataType::Date32 => Some(Self::Date),
-            DataType::Timestamp(TimeUnit::Microsecond, _) => Some(Self::Timestamp),
-            DataType::Interval(IntervalUnit::MonthDayNano) => Some(Self::Interval),
-            _ => None,
-        }
-    }
-}
-
-/// Casts `texts` to `to`, a type of no list.
-///
-/// # Errors
-/// A text is no value of the type.
-pub(super) fn strict(texts: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let arrow = |texts: &ArrayRef| {
-        let value = ColumnarValue::Array(Arc::clone(texts));
-        value.cast_to(to, None)?.to_array(texts.len())
-    };
-    match Target::of(to) {
-        None => arrow(texts),
-        Some(Target::Double) => {
-            let doubles = arrow(texts)?;
-            match first_out_of_range(texts, &doubles)? {
-                None => Ok(doubles),
-                Some(at) => {
-                    let text = ScalarValue::try_from_array(texts, at)?;
-                    let message = format!("'{text}' is out of the range of DOUBLE");
-                    let error = ArrowError::ArithmeticOverflow(message);
-                    Err(DataFusionError::ArrowError(Box::new(error), None))
-                }
-            }
-        }
-        Some(_) => {
-            let values = lenient(texts, to)?;
-            let is_refused = |at: &usize| values.is_null(*at) && texts.is_valid(*at);
-            match (0..texts.len()).find(is_refused) {
-                None => Ok(values),
-                // Its error says what is wrong with the text.
-                Some(at) => arrow(&texts.slice(at, 1)).and_then(|_| {
-                    let text = ScalarValue::try_from_array(texts, at)?;
-                    let message = format!("'{text}' is no {to}");
-                    let error = ArrowError::ParseError(message);
-                    Err(DataFusionError::ArrowError(Box::new(error), None))
-                }),
-            }
-        }
-    }
-}
-
-/// Casts `texts` to `to`, a type of no list; texts that are no values of the type become NULL.
-pub(super) fn lenient(texts: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let Some(target) = Target::of(to) else {
-        return Ok(cast(texts, to)?);
-    };
-    let values = match target {
-        Target::Interval => {
-            let texts = cast(texts, &DataType::Utf8View)?;
-            let read = |text: Option<&str>| text.and_then(moments::interval);
-            let values = texts.as_string_view().iter().map(read);
-            return Ok(Arc::new(IntervalMonthDayNanoArray::from_iter(values)));
-        }
-        Target::Double => return lenient_doubles(texts, to),
-        Target::Date | Target::Timestamp => cast(texts, to)?,
-    };
-    if values.null_count() == texts.null_count() {
-        return Ok(values);
-    }
-    let texts = cast(texts, &DataType::Utf8View)?;
-    let texts: &StringViewArray = texts.as_string_view();
-    let each = (0..texts.len()).map(|at| (at, texts.is_valid(at).then(|| texts.value(at))));
-    Ok(match target {
-        Target::Date => {
-            let read = values.as_primitive::<arrow::datatypes::Date32Type>();
-            let values = each.map(|(at, text)| match read.is_valid(at) {
-                true => Some(read.value(at)),
-                false => text.and_then(moments::date),
-            });
-            Arc::new(Date32Array::from_iter(values))
-        }
-        _ => {
-            let read = values.as_primitive::<arrow::datatypes::TimestampMicrosecondType>();
-            let values = each.map(|(at, text)| match read.is_valid(at) {
-                true => Some(read.value(at)),
-                // As Arrow, which heeds an offset.
-                false => text.and_then(moments::in_four_digits),
-            });
-            let values = TimestampMicrosecondArray::from_iter(values);
-            Arc::new(values.with_data_type(to.clone()))
-        }
-    })
-}
-
-fn lenient_doubles(texts: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let doubles = cast(texts, to)?;
-    if first_out_of_range(texts, &doubles)?.is_none() {
-        return Ok(doubles);
-    }
-    let mut values = Vec::with_capacity(doubles.len());
-    for at in 0..doubles.len() {
-        let is_out = first_out_of_range(&texts.slice(at, 1), &doubles.slice(at, 1))?.is_some();
-        values.push(match is_out {
-            true => ScalarValue::try_from(to)?,
-            false => ScalarValue::try_from_array(&doubles, at)?,
-        });
-    }
-    ScalarValue::iter_to_array(values)
-}
-
-/// The first of `texts` whose number is out of the range of `doubles`, as which they were read.
-fn first_out_of_range(texts: &ArrayRef, doubles: &ArrayRef) -> Result<Option<usize>> {
-    let doubles = cast(doubles, &DataType::Float64)?;
-    let doubles = doubles.as_primitive::<Float64Type>();
-    let may_be = |at: &usize| {
-        let value = doubles.value(*at);
-        doubles.is_valid(*at) && (value == 0.0 || value.is_infinite())
-    };
-    let mut suspects = (0..doubles.len()).filter(may_be).peekable();
-    if suspects.peek().is_none() {
-        return Ok(None);
-    }
-    let texts = cast(texts, &DataType::Utf8View)?;
-    let texts = texts.as_string_view();
-    Ok(suspects.find(|&at| is_out_of_range(texts.value(at), doubles.value(at))))
-}
-
 /// The cast, also of lists.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TextCast {
@@ -274,8 +129,8 @@ impl TextCast {
     fn cast(&self, texts: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         let DataType::List(item) = to else {
             return match self.is_lenient {
-                false => strict(texts, to),
-                true => lenient(texts, to),
+                false => Ok(strict(texts, to)?),
+                true => Ok(lenient(texts, to)?),
             };
         };
         let lists = texts.as_list::<i32>();

@@ -11,6 +11,7 @@
 //!              a window                 is partitioned by d too
 //!              LIMIT                    counts the rows of each d
 //!              a join                   is of rows with equal d, if both sides depend on it
+//!              the elements of lists    keep d
 //! ```
 //! Source: Neumann and Kemper, Unnesting Arbitrary Queries, BTW 2015.
 
@@ -24,7 +25,7 @@ use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{
     Aggregate, Distinct, DistinctOn, Filter, Join, Limit, Projection, Sort, SubqueryAlias, Union,
-    Values, Window,
+    Unnest, Values, Window,
 };
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
@@ -202,6 +203,9 @@ impl Domain<'_> {
             LogicalPlan::Limit(limit) => self.limit(limit),
             LogicalPlan::Join(join) => self.join(join, plan),
             LogicalPlan::Union(union) => self.union(union),
+            LogicalPlan::Unnest(unnest) => self.unnest(unnest),
+            // LATERAL before which nothing stands.
+            LogicalPlan::Subquery(subquery) => self.for_all(&subquery.subquery),
             LogicalPlan::Values(values) => self.for_all(&rows_apart(values)?),
             other => {
                 let what = other.display().to_string();
@@ -471,6 +475,16 @@ impl Domain<'_> {
         )?;
         let columns = join.schema.columns().into_iter().map(Expr::from);
         self.named(LogicalPlan::Join(joined), number, columns, &join.schema)
+    }
+
+    fn unnest(&mut self, unnest: &Unnest) -> Result<ForAll> {
+        let input = self.for_all(&unnest.input)?;
+        let lists = unnest.exec_columns.clone();
+        let plan = LogicalPlanBuilder::from(input.plan)
+            .unnest_columns_with_options(lists, unnest.options.clone())?
+            .build()?;
+        let columns = unnest.schema.columns().into_iter().map(Expr::from);
+        self.named(plan, input.number, columns, &unnest.schema)
     }
 
     fn union(&mut self, union: &Union) -> Result<ForAll> {
