@@ -76,11 +76,11 @@ pub(crate) fn interval_in_units(text: &str) -> Option<String> {
         };
         let mut parts = time.splitn(3, ':');
         let hours = number(parts.next()?, 1..=9)?;
-        let minutes = number(parts.next()?, 2..=2).filter(|minutes| *minutes < 60)?;
+        let minutes = number(parts.next()?, 1..=2).filter(|minutes| *minutes < 60)?;
         units.push(format!("{sign}{hours} hours {sign}{minutes} minutes"));
         if let Some(seconds) = parts.next() {
             let whole = seconds.split('.').next()?;
-            number(whole, 2..=2).filter(|seconds| *seconds < 60)?;
+            number(whole, 1..=2).filter(|seconds| *seconds < 60)?;
             units.push(format!("{sign}{seconds} seconds"));
         }
     }
@@ -280,6 +280,7 @@ mod tests {
             ("-3 -04:05:06.5", 0, -3, -clock(4, 5, 6) - second / 2),
             ("-1 day, 23:59:59", 0, -1, clock(23, 59, 59)),
             ("100:00:00", 0, 0, clock(100, 0, 0)),
+            ("4:5:6", 0, 0, clock(4, 5, 6)),
             ("5", 0, 0, 5 * second),
             (" 2 hours  ", 0, 0, clock(2, 0, 0)),
         ] {
@@ -290,7 +291,6 @@ mod tests {
             "",
             "04:65",
             "04:05:61",
-            "04:5",
             "4:05:06:07",
             ":05",
             "1 hour 04:05",

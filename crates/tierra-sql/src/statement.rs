@@ -196,8 +196,9 @@ impl Parsed {
         }
     }
 
-    /// The statement for parameters of these types, if it has dates, timestamps or instants beside `+` or `-`: there each is written as
-    /// `CAST($1 AS type)`. The planner would take `$1 - INTERVAL '1 day'` for a difference of two intervals.
+    /// The statement for parameters of these types, if it has dates, timestamps, instants or intervals beside `+`, `-`, `*` or `/`: there
+    /// each is written as `CAST($1 AS type)`. The planner would take `$1 - INTERVAL '1 day'` for a difference of two intervals, and
+    /// `ts - $1` for one of two timestamps.
     pub(crate) fn with_moments(&self, types: &[Option<DataType>]) -> Option<Self> {
         if types
             .iter()
@@ -206,8 +207,10 @@ impl Parsed {
         {
             return None;
         }
-        let is_sum =
-            |place: &usize| matches!(self.tokens[*place].token, Token::Plus | Token::Minus);
+        let is_sign = |place: &usize| {
+            use Token::{Div, Minus, Mul, Plus};
+            matches!(self.tokens[*place].token, Plus | Minus | Mul | Div)
+        };
         let is_there = |place: &usize| !is_space(&self.tokens[*place].token);
         let mut all = Vec::with_capacity(self.tokens.len());
         let mut is_changed = false;
@@ -219,7 +222,7 @@ impl Parsed {
             let is_operand = || {
                 let before = (0..place).rev().find(is_there);
                 let behind = (place + 1..self.tokens.len()).find(is_there);
-                before.is_some_and(|at| is_sum(&at)) || behind.is_some_and(|at| is_sum(&at))
+                before.is_some_and(|at| is_sign(&at)) || behind.is_some_and(|at| is_sign(&at))
             };
             match ty {
                 Some(ty) if is_operand() => {
@@ -557,14 +560,31 @@ impl VisitorMut for KeepNumbers {
     }
 }
 
-/// Writes the times in INTERVAL literals as units, which the planner reads.
+/// Writes the times in INTERVAL literals as units, which the planner reads. It would negate the first unit alone.
 struct IntervalsInUnits;
 
 impl VisitorMut for IntervalsInUnits {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Interval(interval) = expr
+        if let Expr::UnaryOp {
+            op: ast::UnaryOperator::Minus,
+            expr: negated,
+        } = expr
+            && let Expr::Interval(interval) = negated.as_ref()
+        {
+            let zero = ast::Value::SingleQuotedString("0 seconds".to_string());
+            let zero = ast::Interval {
+                value: Box::new(Expr::Value(zero.into())),
+                leading_field: None,
+                ..interval.clone()
+            };
+            *expr = Expr::Nested(Box::new(Expr::BinaryOp {
+                left: Box::new(Expr::Interval(zero)),
+                op: ast::BinaryOperator::Minus,
+                right: Box::new(Expr::Interval(interval.clone())),
+            }));
+        } else if let Expr::Interval(interval) = expr
             && interval.leading_field.is_none()
             && let Expr::Value(value) = interval.value.as_mut()
             && let ast::Value::SingleQuotedString(text) = &mut value.value
@@ -593,12 +613,13 @@ fn declared<'a>(name: &str, types: &'a [Option<DataType>]) -> Option<&'a DataTyp
     types.get(number.checked_sub(1)?)?.as_ref()
 }
 
-/// The words for a type of moments; `None` for any other type.
+/// The words for a type of moments or intervals; `None` for any other type.
 fn type_of_moment(ty: &DataType) -> Option<&'static [&'static str]> {
     match ty {
         DataType::Date32 => Some(&["DATE"]),
         DataType::Timestamp(_, None) => Some(&["TIMESTAMP"]),
         DataType::Timestamp(_, Some(_)) => Some(&["TIMESTAMP", "WITH", "TIME", "ZONE"]),
+        DataType::Interval(_) => Some(&["INTERVAL"]),
         _ => None,
     }
 }

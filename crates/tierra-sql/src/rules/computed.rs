@@ -104,9 +104,10 @@ fn is_held_by_order(expr: &Expr) -> bool {
 
 /// A name that differs from every column of `schema` and from the `used` names before it.
 pub(super) fn free(schema: &DFSchema, used: usize) -> Column {
-    let mut names = (used..).map(|number| format!("tierra_computed_{number}"));
+    let names = (0..).map(|number| format!("tierra_computed_{number}"));
     let is_free = |name: &String| !schema.has_column_with_unqualified_name(name);
-    Column::new_unqualified(names.find(is_free).unwrap_or_default())
+    let mut names = names.filter(is_free);
+    Column::new_unqualified(names.nth(used).unwrap_or_default())
 }
 
 fn refers_outside(expr: &Expr) -> bool {

@@ -4,11 +4,12 @@
 //! ```text
 //! grouped outside, table keys, rounded, action, drawn, single rows, empty subqueries, computed, set operations, correlated, group keys,
 //! assignment, numbers, seconds, ordered windows, computed sets
-//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, microseconds, text casts, interval lengths, arithmetic, doubles, nth values, guarded
+//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, microseconds, text casts, interval lengths, arithmetic, doubles, nth values, guarded,
+//!         computed keys
 //!     --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first sixteen read a plan as written, before casts are added. The next eight need resolved types and must see sums of
+//! The first sixteen read a plan as written, before casts are added. The next nine need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
@@ -24,6 +25,7 @@ mod assignment;
 mod casts;
 mod compact_strings;
 mod computed;
+mod computed_keys;
 mod computed_sets;
 mod correlated;
 mod csv_source;
@@ -145,6 +147,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(doubles::OneZero));
     rules.push(Arc::new(nth_values::FromOneEnd));
     rules.push(Arc::new(guarded::Guarded));
+    rules.push(Arc::new(computed_keys::ComputedKeys));
     *builder.analyzer() = Some(Analyzer::with_rules(rules));
     let rules = &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules;
     rules.retain(|rule| rule.name() != SET_COMPARISONS);
