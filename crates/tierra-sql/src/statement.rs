@@ -196,9 +196,9 @@ impl Parsed {
         }
     }
 
-    /// The statement for parameters of these types, if it has dates, timestamps, instants or intervals beside `+`, `-`, `*` or `/`: there
-    /// each is written as `CAST($1 AS type)`. The planner would take `$1 - INTERVAL '1 day'` for a difference of two intervals, and
-    /// `ts - $1` for one of two timestamps.
+    /// The statement for parameters of these types, if it has intervals, or dates, timestamps or instants beside `+` or `-`: there each is
+    /// written as `CAST($1 AS type)`. The planner would take `$1 - INTERVAL '1 day'` for a difference of two intervals, and `ts - $1` for
+    /// one of two timestamps.
     pub(crate) fn with_moments(&self, types: &[Option<DataType>]) -> Option<Self> {
         if types
             .iter()
@@ -207,10 +207,8 @@ impl Parsed {
         {
             return None;
         }
-        let is_sign = |place: &usize| {
-            use Token::{Div, Minus, Mul, Plus};
-            matches!(self.tokens[*place].token, Plus | Minus | Mul | Div)
-        };
+        let is_sum =
+            |place: &usize| matches!(self.tokens[*place].token, Token::Plus | Token::Minus);
         let is_there = |place: &usize| !is_space(&self.tokens[*place].token);
         let mut all = Vec::with_capacity(self.tokens.len());
         let mut is_changed = false;
@@ -222,10 +220,10 @@ impl Parsed {
             let is_operand = || {
                 let before = (0..place).rev().find(is_there);
                 let behind = (place + 1..self.tokens.len()).find(is_there);
-                before.is_some_and(|at| is_sign(&at)) || behind.is_some_and(|at| is_sign(&at))
+                before.is_some_and(|at| is_sum(&at)) || behind.is_some_and(|at| is_sum(&at))
             };
             match ty {
-                Some(ty) if is_operand() => {
+                Some(ty) if ty == INTERVAL || is_operand() => {
                     is_changed = true;
                     let cast = [
                         Token::make_keyword("CAST"),
@@ -613,13 +611,16 @@ fn declared<'a>(name: &str, types: &'a [Option<DataType>]) -> Option<&'a DataTyp
     types.get(number.checked_sub(1)?)?.as_ref()
 }
 
+/// The words for intervals.
+const INTERVAL: &[&str] = &["INTERVAL"];
+
 /// The words for a type of moments or intervals; `None` for any other type.
 fn type_of_moment(ty: &DataType) -> Option<&'static [&'static str]> {
     match ty {
         DataType::Date32 => Some(&["DATE"]),
         DataType::Timestamp(_, None) => Some(&["TIMESTAMP"]),
         DataType::Timestamp(_, Some(_)) => Some(&["TIMESTAMP", "WITH", "TIME", "ZONE"]),
-        DataType::Interval(_) => Some(&["INTERVAL"]),
+        DataType::Interval(_) => Some(INTERVAL),
         _ => None,
     }
 }
