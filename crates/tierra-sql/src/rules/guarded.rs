@@ -17,6 +17,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Case;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, and, lit, or,
 };
@@ -64,26 +65,21 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// Rewrites the conditions that are all true in `expr`, each for itself.
+/// Rewrites the conditions that are all true where `expr` is, each for itself.
 fn each_condition(expr: Expr, lazy: &mut Lazy<'_>) -> Result<Transformed<Expr>> {
-    match expr {
-        Expr::BinaryExpr(BinaryExpr {
-            left,
-            op: Operator::And,
-            right,
-        }) => {
-            let left = each_condition(*left, lazy)?;
-            let right = each_condition(*right, lazy)?;
-            let is_changed = left.transformed || right.transformed;
-            let both = and(left.data, right.data);
-            Ok(Transformed::new(
-                both,
-                is_changed,
-                TreeNodeRecursion::Continue,
-            ))
-        }
-        expr => expr.rewrite(lazy),
-    }
+    let mut is_changed = false;
+    let conditions = split_conjunction_owned(expr).into_iter().map(|condition| {
+        let condition = condition.rewrite(lazy)?;
+        is_changed |= condition.transformed;
+        Ok(condition.data)
+    });
+    let conditions = conditions.collect::<Result<Vec<_>>>()?;
+    let all = conjunction(conditions).unwrap_or_else(|| lit(true));
+    Ok(Transformed::new(
+        all,
+        is_changed,
+        TreeNodeRecursion::Continue,
+    ))
 }
 
 struct Lazy<'a> {

@@ -6,6 +6,7 @@
 //! types.rs   TIMESTAMP in a statement is in microseconds
 //! rule.rs    nanoseconds that are left after type coercion (dates beside timestamps, now()) become microseconds
 //! trunc.rs, bin.rs, parse.rs    date_trunc, date_bin and to_timestamp count microseconds
+//! untyped.rs a text beside a moment or an interval
 //! hours.rs   a DATE and hours are a TIMESTAMP
 //! scaled.rs  an INTERVAL times a number, and differences as INTERVALs
 //! lengths.rs intervals are compared by their lengths
@@ -21,6 +22,7 @@ mod scaled;
 mod series;
 mod trunc;
 mod types;
+mod untyped;
 
 use std::sync::Arc;
 
@@ -44,7 +46,8 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     planners.splice(
         0..0,
         [
-            Arc::new(hours::Hours) as Arc<dyn ExprPlanner>,
+            Arc::new(untyped::Untyped) as Arc<dyn ExprPlanner>,
+            Arc::new(hours::Hours),
             Arc::new(scaled::Products),
         ],
     );
