@@ -154,6 +154,8 @@ class Asyncpg(WithServer):
                 self.assertEqual(tuple(await db.fetchrow("SELECT * FROM a")), ROW)
                 self.assertEqual(await db.fetchval("SELECT count(*) FROM a WHERE i = ANY($1)", [7]), 1)
                 self.assertEqual(await db.fetchval("SELECT at - $1::INTERVAL FROM a", SPAN), ROW[6] - SPAN)
+                self.assertEqual(await db.fetchval("SELECT at + $1 FROM a", SPAN), ROW[6] + SPAN)
+                self.assertEqual(await db.fetchval("SELECT at - day < $1 FROM a", SPAN), False)
                 async with db.transaction():
                     self.assertEqual(sum([row["value"] async for row in db.cursor("SELECT value FROM generate_series(1, 1000)")]), 500_500)
                 with self.assertRaises(asyncpg.UndefinedTableError):

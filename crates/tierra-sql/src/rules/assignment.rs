@@ -268,12 +268,9 @@ fn assign(value: Expr, from: &DataType, to: &DataType) -> Option<Expr> {
     allowed.then(|| cast(value, to.clone()))
 }
 
-/// An argument of EXECUTE as a value of its parameter's type, if that is a column's or an integer. It is assigned as a value is to
+/// An argument of EXECUTE as a value of its parameter's type, if that is a column's, an integer or an interval. It is assigned as a value is to
 /// a column. `None` if it cannot be.
 pub(crate) fn argument(value: Expr, to: &DataType) -> Result<Option<Expr>> {
-    if LogicalType::of_arrow(to).is_none() && !to.is_integer() {
-        return Ok(Some(value));
-    }
     if let Expr::Literal(text, _) = &value
         && text.data_type().is_string()
         && Target::of(to).is_some()
@@ -281,6 +278,9 @@ pub(crate) fn argument(value: Expr, to: &DataType) -> Result<Option<Expr>> {
         let read = strict(&text.to_array()?, to);
         let read = read.and_then(|read| Ok(ScalarValue::try_from_array(&read, 0)?));
         return Ok(read.ok().map(|read| Expr::Literal(read, None)));
+    }
+    if LogicalType::of_arrow(to).is_none() && !to.is_integer() {
+        return Ok(Some(value));
     }
     let from = value.get_type(&DFSchema::empty())?;
     Ok(assign(value, &from, to))

@@ -100,12 +100,20 @@ pub(super) fn typed_by_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// The field of a parameter that is cast to the type of `field`; `None` if the cast takes values of other types.
 fn parameter_field(field: &FieldRef) -> Option<FieldRef> {
-    use DataType::{Boolean, Date32, Decimal128, Float64, Int32, Int64, Timestamp, Utf8, Utf8View};
+    use DataType::{
+        Boolean, Date32, Decimal128, Float64, Int32, Int64, Interval, Timestamp, Utf8, Utf8View,
+    };
     let ty = match field.data_type() {
         Timestamp(_, None) => Timestamp(TimeUnit::Microsecond, None),
-        ty @ (Boolean | Int32 | Int64 | Float64 | Decimal128(_, _) | Date32 | Utf8 | Utf8View) => {
-            ty.clone()
-        }
+        ty @ (Boolean
+        | Int32
+        | Int64
+        | Float64
+        | Decimal128(_, _)
+        | Date32
+        | Interval(_)
+        | Utf8
+        | Utf8View) => ty.clone(),
         _ => return None,
     };
     Some(Arc::new(Field::new("", ty, true)))

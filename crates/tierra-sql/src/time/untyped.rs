@@ -1,4 +1,5 @@
-//! A text beside a moment or an interval is one itself, as in PostgreSQL: `ts + '1 day'`, `ts - '2024-01-01'`, `a - b > '2 days'`.
+//! A text or a parameter beside a moment or an interval is one itself, as in PostgreSQL: `ts + '1 day'`, `ts - '2024-01-01'`,
+//! `a - b > $1`.
 
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::DFSchema;
@@ -7,7 +8,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// The planner of such texts.
+/// The planner of such operands.
 #[derive(Debug)]
 pub(super) struct Untyped;
 
@@ -17,10 +18,13 @@ impl ExprPlanner for Untyped {
         mut operation: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
-        let of = |text: &Expr, beside: &Expr| {
-            let is_text =
-                matches!(text, Expr::Literal(value, _) if value.try_as_str().flatten().is_some());
-            let beside = is_text.then(|| beside.get_type(schema).ok())??;
+        let of = |operand: &Expr, beside: &Expr| {
+            let is_untyped = match operand {
+                Expr::Literal(value, _) => value.try_as_str().flatten().is_some(),
+                Expr::Placeholder(parameter) => parameter.field.is_none(),
+                _ => false,
+            };
+            let beside = is_untyped.then(|| beside.get_type(schema).ok())??;
             type_beside(&operation.op, &beside)
         };
         let left = of(&operation.left, &operation.right);
@@ -35,7 +39,7 @@ impl ExprPlanner for Untyped {
     }
 }
 
-/// The type of a text in an operation with a value of type `beside`; `None` if the planner knows it, or nothing is added or compared.
+/// The type of such an operand in an operation with a value of type `beside`; `None` if the planner knows it, or nothing is added or compared.
 fn type_beside(op: &BinaryOperator, beside: &DataType) -> Option<DataType> {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, Minus, NotEq, Plus};
     let interval = DataType::Interval(IntervalUnit::MonthDayNano);
