@@ -51,7 +51,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             {
                 return Ok(Transformed::no(expr));
             }
-            // Rules and scans read plain casts of literals.
+            // Scans and other rules look for literals.
             if let Expr::Literal(text, _) = value
                 && !is_double(to)
             {
