@@ -28,7 +28,7 @@ pub(crate) fn write_read(
         format!("{}={}", spec.columns[column].name, sources.join(" + "))
     };
     let chosen = columns.into_iter();
-    let chosen = chosen.filter(|column| snapshot.has_several_replicas(*column));
+    let chosen = chosen.filter(|column| snapshot.has_choice(*column));
     let chosen: Vec<String> = chosen.map(of_column).collect();
     match chosen.is_empty() {
         true => Ok(()),

@@ -12,7 +12,7 @@ use crate::storage::extent::ExtentCopy;
 use crate::table::requests::Request;
 
 impl Database {
-    /// Measures how long reading a line takes in each tier, without emulation, and has replicas chosen by it from now on. Tiers in
+    /// Measures how long reading a line takes in each tier, without emulation, and has replicas and copies chosen by it from now on. Tiers in
     /// which too little lies to be measured are left out. It takes a few milliseconds for each tier.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Database {
                     .read_validated(|| LineTimes::measure(&pieces))
                     .map_err(CalibrateError::Scan)?;
                 if let Some(times) = times {
-                    tier.lines.set(times);
+                    tier.lines.set(Some(times));
                     measured.push((tier.name.to_string(), times));
                 }
             }
@@ -60,12 +60,11 @@ impl Database {
             return Err(TierError::Unknown { name });
         };
         let calibrated = || self.calibration().line_times(tier);
-        open.lines
-            .set(times.or_else(calibrated).unwrap_or(LineTimes::USUAL));
+        open.lines.set(times.or_else(calibrated));
         Ok(())
     }
 
-    /// Chooses anew which replicas are read, of each chunk those that cost least. That is done when a database is opened and when rows
+    /// Chooses anew which replicas and which of their copies are read, of each chunk those that cost least. That is done when a database is opened and when rows
     /// are written; a program that changes the far memory that is emulated calls it then. Blocks until it is done; snapshots of before
     /// read what they did.
     ///

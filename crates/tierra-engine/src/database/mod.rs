@@ -110,7 +110,7 @@ impl Database {
             mut lock,
             near,
             tiers,
-            published,
+            mut published,
             unsettled,
         } = opened;
         let dir = directory.dir();
@@ -120,10 +120,9 @@ impl Database {
         let threads = threads.unwrap_or(NonZeroUsize::MIN);
         let calibration = Arc::new(Calibration::of_database(dir));
         for tier in &tiers.open {
-            if let Some(times) = calibration.line_times(&tier.name) {
-                tier.lines.set(times);
-            }
+            tier.lines.set(calibration.line_times(&tier.name));
         }
+        published.choose_copies();
         tiers
             .losses
             .checks

@@ -58,7 +58,7 @@ impl StoredPages {
         let damage = &extent.all_losses().log.damage;
         Self {
             verified: VerifiedPages::new(damage, pages, is_written),
-            read: extent.first().clone(),
+            read: extent.read().clone(),
             near: None,
             extent,
         }
@@ -67,7 +67,7 @@ impl StoredPages {
     /// The same pages of other copies of the extent; a near copy stays.
     pub(crate) fn with_extent(&self, extent: Arc<OwnedExtent>) -> Self {
         Self {
-            read: extent.first().clone(),
+            read: extent.read().clone(),
             extent,
             near: self.near.clone(),
             verified: self.verified.of_other_bytes(),

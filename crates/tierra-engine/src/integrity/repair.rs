@@ -68,7 +68,7 @@ pub(crate) fn lost(extent: &OwnedExtent, read: &ExtentCopy, range: &Range<usize>
     extent.all_losses().log.lost(extent, read, range);
 }
 
-/// Repairs a range of the first copy from any other that has it, according to `is_valid`. Returns whether it is valid then. If not,
+/// Repairs a range of the copy that is read from any other that has it, according to `is_valid`. Returns whether it is valid then. If not,
 /// it is reported as lost.
 pub(crate) fn stored(
     extent: &OwnedExtent,
@@ -77,7 +77,7 @@ pub(crate) fn stored(
 ) -> bool {
     let is_valid = of_copies(extent, range.clone(), is_valid);
     if !is_valid {
-        lost(extent, extent.first(), &range);
+        lost(extent, extent.read(), &range);
     }
     is_valid
 }
@@ -88,13 +88,13 @@ pub(crate) fn of_copies(
     range: Range<usize>,
     is_valid: impl Fn(&[u8]) -> bool,
 ) -> bool {
-    stored_in(extent, extent.first(), range, FaultKind::Checksum, is_valid)
+    stored_in(extent, extent.read(), range, FaultKind::Checksum, is_valid)
 }
 
-/// Repairs bytes of the first copy, from `at` on, from near memory.
+/// Repairs bytes of the copy that is read, from `at` on, from near memory.
 pub(crate) fn near(extent: &OwnedExtent, at: usize, right: &[u8]) {
     let _alone = alone();
-    let (read, range) = (extent.first(), at..at + right.len());
+    let (read, range) = (extent.read(), at..at + right.len());
     let was_lost = read.is_lost(&range);
     if read[range.clone()] == *right && !was_lost {
         return;

@@ -73,13 +73,18 @@ impl Snapshot {
         sources
     }
 
-    /// Whether some of a column's rows have several replicas, of which a reader chooses one.
+    /// Whether a reader chooses for some of a column's rows: among several replicas, or among copies whose tiers were measured.
     ///
     /// # Panics
     /// If there is no such column.
-    pub fn has_several_replicas(&self, column: usize) -> bool {
+    pub fn has_choice(&self, column: usize) -> bool {
         let mut segments = self.segments().iter();
-        segments.any(|segment| segment.entry().replicas(column).count() > 1)
+        segments.any(|segment| {
+            let mut replicas = segment.entry().replicas(column);
+            let of_first = replicas.next().map(|place| place.extent as usize);
+            let extent = of_first.and_then(|extent| segment.extents()[extent].as_ref());
+            replicas.next().is_some() || extent.is_some_and(|extent| extent.has_measured_copies())
+        })
     }
 
     /// The replicas of a column in each tier that should have one, as they were placed.

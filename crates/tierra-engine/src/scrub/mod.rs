@@ -302,7 +302,7 @@ fn put_together(
     slots: &[usize],
     report: &mut ScrubReport,
 ) -> Option<Arc<ExtentCopy>> {
-    let read = extent.first();
+    let read = extent.read();
     for slot in slots {
         segment.repair_header(*slot, extent);
         for block in 0..segment.blocks() {

@@ -236,11 +236,11 @@ impl Segment {
         }
     }
 
-    /// A column's chunk in the first stored copy; empty for a placeholder.
+    /// A column's chunk in the stored copy that is read without a near one; empty for a placeholder.
     pub(crate) fn stored(&self, column: usize) -> &[u8] {
         let place = self.entry.replica(self.slots.replica(column));
         let extent = self.extents[place.extent as usize].as_ref();
-        extent.map_or(&[], |extent| &extent.first()[range_of(place)])
+        extent.map_or(&[], |extent| &extent.read()[range_of(place)])
     }
 
     /// The stored place of a column's chunk. It identifies the content, because stored chunks are never overwritten.
@@ -286,7 +286,7 @@ fn far_bytes(
 ) -> Option<ChunkBytes> {
     let place = entry.replica(replica);
     let extent = extents[place.extent as usize].as_ref()?;
-    Some(ChunkBytes::Far(extent.first().clone(), range_of(place)))
+    Some(ChunkBytes::Far(extent.read().clone(), range_of(place)))
 }
 
 /// The range of a chunk in its extent.
@@ -297,5 +297,5 @@ fn range_of(place: &ChunkPlace) -> Range<usize> {
 /// How long reading a line of a chunk takes where it is read if there is no near copy.
 fn line_times(extents: &[Option<Arc<OwnedExtent>>], place: &ChunkPlace) -> LineTimes {
     let extent = extents[place.extent as usize].as_ref();
-    extent.map_or(LineTimes::USUAL, |extent| extent.first().line_times())
+    extent.map_or(LineTimes::USUAL, |extent| extent.read().line_times())
 }

@@ -294,8 +294,8 @@ fn damaged_headers(
         let place = entry.replica(*replica);
         let extent = extents[place.extent as usize].as_ref()?;
         let open = |bytes| open_bytes(bytes, bytes, spec, *replica, entry);
-        repair::header(extent, extent.first(), range_of(place), open);
-        match open(&extent.first()[range_of(place)]) {
+        repair::header(extent, extent.read(), range_of(place), open);
+        match open(&extent.read()[range_of(place)]) {
             // A chunk of another format is whole, but only another build can read it.
             Err(DamageError::Chunk {
                 source: FormatError::Version { .. } | FormatError::Unknown { .. },

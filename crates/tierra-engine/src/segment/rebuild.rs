@@ -43,8 +43,8 @@ impl Segment {
         is_right
     }
 
-    /// Repairs the block in the extent's first copy: from any copy that has it, or of another replica. Returns whether it is right
-    /// then.
+    /// Repairs the block in the copy of the extent that is read: from any copy that has it, or of another replica. Returns whether it is
+    /// right then.
     pub(crate) fn repair_stored(&self, slot: usize, block: usize, extent: &OwnedExtent) -> bool {
         if self.is_placeholder(self.slots.replica(slot).column) {
             return false;
@@ -54,11 +54,11 @@ impl Segment {
         let is_right = repair::of_copies(extent, range.clone(), is_valid) || {
             let rebuilt = self.rebuilt(slot, block);
             rebuilt.is_some_and(|(bytes, from)| {
-                repair::rebuilt(extent, extent.first(), range.clone(), &bytes, &from)
+                repair::rebuilt(extent, extent.read(), range.clone(), &bytes, &from)
             })
         };
         if !is_right && !self.is_in_another(slot, block) {
-            repair::lost(extent, extent.first(), &range);
+            repair::lost(extent, extent.read(), &range);
         }
         is_right
     }
@@ -75,7 +75,7 @@ impl Segment {
         })
     }
 
-    /// Checks all blocks of a stored replica in the first copy of its extent, and repairs them and its header, because another replica
+    /// Checks all blocks of a stored replica in the copy of its extent that is read, and repairs them and its header, because another replica
     /// is to be given up. What is right in memory alone does not do.
     pub(crate) fn verify_replica(
         &self,
@@ -88,7 +88,7 @@ impl Segment {
         let (Some(slot), Some(extent)) = (slot, extent) else {
             return Err(self.damaged(spec, replica.column, 0, nowhere()));
         };
-        let check_durable = || match extent.first().refuses_repair() {
+        let check_durable = || match extent.read().refuses_repair() {
             true => Err(self.damaged(spec, replica.column, 0, not_durable())),
             false => Ok(()),
         };

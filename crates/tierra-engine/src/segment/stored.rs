@@ -125,7 +125,7 @@ impl Segment {
             let matches = |slot, block| self.slot_chunk(slot).verify_block(block).is_ok();
             slot.is_some_and(|slot| (0..self.blocks()).all(|block| matches(slot, block)))
         };
-        let bytes = extent.first();
+        let bytes = extent.read();
         let is_zero = |range: &Range<usize>| bytes[range.clone()].iter().all(|byte| *byte == 0);
         replicas.all(is_valid) && self.padding(extent).iter().all(is_zero)
     }
@@ -180,7 +180,7 @@ impl Segment {
         }
     }
 
-    /// Repairs the header of a chunk in the extent's first copy, from the one in near memory.
+    /// Repairs the header of a chunk in the copy of the extent that is read, from the one in near memory.
     pub(crate) fn repair_header(&self, slot: usize, extent: &OwnedExtent) {
         if self.is_placeholder(self.slot_column(slot)) {
             return;
@@ -199,11 +199,11 @@ impl Segment {
     }
 
     /// The bytes of a chunk as they were written: its header from near memory, its blocks, which have to be verified before, from the
-    /// first copy of its extent.
+    /// copy of its extent that is read.
     pub(crate) fn image(&self, replica: ReplicaNumber) -> Option<Vec<u8>> {
         let slot = self.open_slot(replica)?;
         let place = self.entry.replica(replica);
-        let stored = &self.extents[place.extent as usize].as_ref()?.first()[range_of(place)];
+        let stored = &self.extents[place.extent as usize].as_ref()?.read()[range_of(place)];
         let chunk = self.slot_chunk(slot);
         let mut image = vec![0; stored.len()];
         for used in chunk.used() {

@@ -1,4 +1,8 @@
-//! Ownership of extents, and when their space may be reused.
+//! Ownership of extents, when their space may be reused, and which of their copies is read.
+//!
+//! Readers of an extent read one of its copies, the one in the tier whose lines take least. Copies that were measured to take about the
+//! same are read by turns, each for its share of the extents, so that a scan has the bandwidth of all these tiers. Without a
+//! measurement the first one is read, that of the tier named first.
 //!
 //! Invariant: the space of a copy is freed only when no published manifest names it and no reader uses it. The last reference to
 //! an [`ExtentCopy`] frees the space if the copy was never published, or if the manifest has released it since. A process that
@@ -276,6 +280,44 @@ impl std::fmt::Debug for ExtentCopy {
     }
 }
 
+/// Copies are read by turns if reading takes at most this many times what it takes of the fastest.
+const ALIKE: f64 = 1.1;
+
+/// Which copy of an extent is read, by its number.
+fn to_read(id: ExtentId, owner: Owner, copies: &[Arc<ExtentCopy>]) -> usize {
+    // A log is read where it is opened, and compared with its other copies there.
+    let may_choose = copies.len() > 1 && !matches!(owner, Owner::Manifest | Owner::Log(_));
+    if !may_choose {
+        return 0;
+    }
+    let sound = (0..copies.len()).filter(|copy| !copies[*copy].refuses_repair());
+    let sound: Vec<usize> = sound.collect();
+    if sound.is_empty() {
+        return 0;
+    }
+    let lines = || sound.iter().map(|copy| &copies[*copy].lines);
+    let times: Vec<LineTimes> = lines().map(TierLines::times).collect();
+    // What was not measured may be a disk: only what is known to be as fast has its turn.
+    let (turn, alike) = match lines().all(TierLines::is_measured) {
+        true => (id.0, ALIKE),
+        false => (0, 1.0),
+    };
+    sound[by_turns(turn, &times, alike)]
+}
+
+/// Which of several copies is read: the one that takes least, among those that take about that the one whose turn it is.
+fn by_turns(turn: u64, times: &[LineTimes], alike: f64) -> usize {
+    // Scans and lookups count alike, whatever the number of lines that each touches.
+    let taken = |times: &LineTimes| (times.in_order_ns * times.alone_ns).sqrt();
+    let least = times.iter().map(taken).fold(f64::INFINITY, f64::min);
+    let is_alike = |copy: &usize| taken(&times[*copy]) <= least * alike;
+    let alike: Vec<usize> = (0..times.len()).filter(is_alike).collect();
+    // Multiples of the golden ratio spread evenly for numbers one, two or more apart, as those of one column's chunks are.
+    let turn = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let at = (u128::from(turn) * alike.len() as u128) >> 64;
+    alike.get(at as usize).copied().unwrap_or(0)
+}
+
 /// An extent and its copies, which hold the same bytes. Immutable: a change of copies makes another `OwnedExtent` with the same
 /// number.
 #[derive(Debug)]
@@ -285,6 +327,8 @@ pub(crate) struct OwnedExtent {
     len_bytes: u64,
     /// Copies in present tiers; at least one.
     copies: Vec<Arc<ExtentCopy>>,
+    /// The one that is read.
+    read: usize,
     /// Copies in missing tiers.
     elsewhere: Vec<CopyEntry>,
     losses: Arc<Losses>,
@@ -304,6 +348,7 @@ impl OwnedExtent {
             id,
             owner,
             len_bytes: copies[0].extent().len_bytes,
+            read: to_read(id, owner, &copies),
             copies,
             elsewhere,
             losses: losses.clone(),
@@ -349,9 +394,20 @@ impl OwnedExtent {
         &self.elsewhere
     }
 
-    /// The copy that is read unless it is faulty.
-    pub(crate) fn first(&self) -> &Arc<ExtentCopy> {
-        &self.copies[0]
+    /// The copy that is read; where it is faulty, it is repaired from the others.
+    pub(crate) fn read(&self) -> &Arc<ExtentCopy> {
+        &self.copies[self.read]
+    }
+
+    /// Whether it has several copies, in tiers that were all measured.
+    pub(crate) fn has_measured_copies(&self) -> bool {
+        self.copies.len() > 1 && self.copies.iter().all(|copy| copy.lines.is_measured())
+    }
+
+    /// The same extent, read from the copy that is to be read now; `None` if it is.
+    pub(crate) fn read_elsewhere(&self) -> Option<Arc<Self>> {
+        let is_other = to_read(self.id, self.owner, &self.copies) != self.read;
+        is_other.then(|| self.with_copies(self.copies.clone(), self.elsewhere.clone()))
     }
 
     /// Its entry for a manifest.
@@ -375,5 +431,40 @@ impl OwnedExtent {
         };
         let gone = self.copies.iter().filter(|copy| !stays(copy));
         gone.for_each(|copy| copy.release());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(in_order_ns: f64, alone_ns: f64) -> LineTimes {
+        LineTimes {
+            in_order_ns,
+            alone_ns,
+        }
+    }
+
+    #[test]
+    fn the_fastest_copy_is_read() {
+        let all = |times: &[LineTimes], copy| {
+            let read = (0..100).map(|turn| by_turns(turn, times, ALIKE));
+            read.into_iter().all(|read| read == copy)
+        };
+        assert!(all(&[times(5.0, 100.0), times(20.0, 300.0)], 0));
+        let last = [times(20.0, 300.0), times(5.0, 300.0), times(5.0, 100.0)];
+        assert!(all(&last, 2));
+    }
+
+    #[test]
+    fn copies_that_take_the_same_are_read_by_turns_whatever_lies_between_them() {
+        let alike = [times(10.0, 300.0), times(10.4, 310.0), times(30.0, 300.0)];
+        for step in 1..=12 {
+            let read = (0..200).map(|at| by_turns(7 + at * step, &alike, ALIKE));
+            let mut counts = [0_usize; 3];
+            read.for_each(|copy| counts[copy] += 1);
+            assert_eq!(counts[2], 0);
+            assert!(counts[0].abs_diff(100) <= 10, "{counts:?} of every {step}");
+        }
     }
 }

@@ -145,8 +145,13 @@ impl TierLines {
         emulation::current().map_or(times, |far| times.emulated(&far, self.threads))
     }
 
-    pub(crate) fn set(&self, times: LineTimes) {
-        *self.lock() = Some(times);
+    pub(crate) fn is_measured(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// `None`: they are not measured.
+    pub(crate) fn set(&self, times: Option<LineTimes>) {
+        *self.lock() = times;
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<LineTimes>> {

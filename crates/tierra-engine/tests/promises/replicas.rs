@@ -1,12 +1,18 @@
 //! What has copies in several tiers is there as long as one of them is: whichever is missing when the
 //! database is opened, and whatever was done before and meanwhile. Copies come, move and go while the table is used.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
-use crate::replicated::{Place, check, fill, indexed};
+use crate::replicated::{Place, check, degraded, fill, indexed};
 use crate::support::{self, all_rows, options, rows, sorted, spec};
-use tierra_engine::{Database, OpenError, Replicas, ReplicasError, TableError, TierError};
+use tierra_engine::{
+    Calibration, Database, DatabaseOptions, OpenError, ReadPattern, Replicas, ReplicasError,
+    ScrubOptions, Table, TableError, TierError,
+};
+use tierra_memory::placement::LineTimes;
 
 #[test]
 fn every_tier_alone_has_everything() {
@@ -168,6 +174,94 @@ fn copies_move_while_the_table_is_used() {
         place.pool("b").exists(),
         "a dropped tier's file is its owner's business"
     );
+}
+
+/// Copies that are equally fast are each read for a part of the rows, and what is damaged in either is put right; of others the faster
+/// one is read. What tiers take is kept, and known when the database is opened.
+#[test]
+fn the_fastest_copies_are_read() {
+    let place = Place::new();
+    drop(place.create(&["b"]));
+    let without_near = DatabaseOptions {
+        near_memory_bytes: Some(0),
+        ..degraded()
+    };
+    let open = || Database::open(&place.db(), &without_near).unwrap();
+    let database = open();
+    let table = database
+        .create_table_in(indexed("t"), Replicas::of_table(["far", "b"]))
+        .unwrap();
+    let mut count = fill(&table, 0);
+    for _ in 0..10 {
+        table.append(&[rows(count..count + 1000)]).unwrap();
+        table.seal().unwrap();
+        count += 1000;
+    }
+    database.wait_for_near_copies().unwrap();
+    let read_in = |table: &Arc<Table>| {
+        let sources = table.snapshot().sources(0, ReadPattern::Sequential);
+        let mut tiers: Vec<_> = sources.into_iter().filter_map(|it| it.tier).collect();
+        tiers.sort_unstable();
+        tiers
+    };
+    let times = |in_order_ns: f64| LineTimes {
+        in_order_ns,
+        alone_ns: 20.0 * in_order_ns,
+    };
+    assert_eq!(read_in(&table), ["far"], "nothing is measured");
+    let snapshot = table.snapshot();
+    let all: Vec<usize> = (0..table.spec().columns.len()).collect();
+    for (far, b, read) in [
+        (20.0, 5.0, &["b"][..]),
+        (5.0, 20.0, &["far"]),
+        (5.0, 5.2, &["b", "far"]),
+    ] {
+        for (tier, in_order_ns) in [("far", far), ("b", b)] {
+            database
+                .assume_line_times(tier, Some(times(in_order_ns)))
+                .unwrap();
+        }
+        database.choose_replicas().unwrap();
+        assert_eq!(read_in(&table), read);
+        check(&database, count);
+    }
+    let before = support::scan(&snapshot, &all, &[]).0;
+    assert_eq!(sorted(&before), rows(0..count));
+    drop((snapshot, table, database));
+    let alike = ["far", "b"].map(|tier| (tier.to_owned(), times(5.0)));
+    let calibration = Calibration::default().with_tiers(alike.into());
+    calibration.write(&place.db()).unwrap();
+    for victim in ["far", "b"] {
+        let database = open();
+        let table = database.table("t").unwrap();
+        assert_eq!(read_in(&table), ["b", "far"]);
+        flip_chunks(&place.pool(victim));
+        check(&database, count);
+        let (_, totals) = database.faults();
+        assert!(totals.found > 0, "some of its chunks are read");
+        assert_eq!(totals.found, totals.repaired);
+        let told = database.scrub(&ScrubOptions::default(), |_| {}).unwrap();
+        assert_eq!(told.lost, []);
+    }
+    // Each is enough alone.
+    for gone in ["far", "b"] {
+        place.take_away(gone);
+        check(&place.open(), count);
+        place.bring_back(gone);
+    }
+}
+
+/// Flips a bit of the first value of each chunk.
+fn flip_chunks(pool: &Path) {
+    let file = File::options().read(true).write(true).open(pool).unwrap();
+    let bytes = fs::read(pool).unwrap();
+    let chunks = (0..bytes.len()).step_by(64);
+    for at in chunks.filter(|at| bytes[*at..].starts_with(b"TCHK")) {
+        let head = u64::from_le_bytes(bytes[at + 40..at + 48].try_into().unwrap());
+        let first = at + head as usize;
+        file.write_all_at(&[bytes[first] ^ 4], first as u64)
+            .unwrap();
+    }
 }
 
 #[test]

@@ -341,7 +341,7 @@ fn restore_header(
     extent: &OwnedExtent,
     is_valid: impl FnOnce() -> bool,
 ) -> Result<(), DamageError> {
-    let copy = extent.first();
+    let copy = extent.read();
     if !copy.pool().has_damaged_header(copy.extent()) || copy.pool().is_read_only() {
         return Ok(());
     }

@@ -92,7 +92,7 @@ impl InvertedPart {
         calibration: &Calibration,
         is_written: bool,
     ) -> Result<Self, FormatError> {
-        let postings = Postings::open(extent.first())?;
+        let postings = Postings::open(extent.read())?;
         let (generation, segments) = (entry.generation, entry.segments.len());
         if (postings.generation(), postings.chunks()) != (generation, segments) {
             return Err(corrupt(format!(
@@ -223,7 +223,7 @@ impl InvertedPart {
     pub(crate) fn line_times(&self) -> LineTimes {
         match self.speed() {
             Speed::Near => LineTimes::USUAL,
-            Speed::Far => self.extent().first().line_times(),
+            Speed::Far => self.extent().read().line_times(),
         }
     }
 

@@ -76,7 +76,7 @@ fn misplace(from: &Database, to: &Database, number: usize) {
     let place = there.entry().replica(replica);
     assert_eq!(image.len() as u64, place.len_bytes, "it has to fit");
     let extent = there.extents()[place.extent as usize].as_ref().unwrap();
-    let copy = extent.first();
+    let copy = extent.read();
     let file = std::fs::File::options()
         .write(true)
         .open(copy.pool().path());

@@ -93,10 +93,12 @@ fn lookups_elsewhere_make_no_case_for_a_near_copy() {
     assert_eq!([counts(0), counts(1)], [false, true]);
     // Where far memory is slow, a near copy would serve lookups as well.
     let before = segment(&table).for_lookups().encoding(0);
-    database.storage().tiers().open[0].lines.set(LineTimes {
-        in_order_ns: 5.0,
-        alone_ns: 1000.0,
-    });
+    database.storage().tiers().open[0]
+        .lines
+        .set(Some(LineTimes {
+            in_order_ns: 5.0,
+            alone_ns: 1000.0,
+        }));
     database.choose_replicas().unwrap();
     assert_eq!(segment(&table).for_lookups().encoding(0), before);
     assert_eq!([counts(0), counts(1)], [true, true]);

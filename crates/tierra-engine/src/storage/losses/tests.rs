@@ -191,7 +191,7 @@ fn what_no_tier_has_is_named_and_all_else_goes_on() {
         let at = entry.offset as usize + chunk.block_range(20).start + 100;
         (extent, at..at + 1)
     };
-    let first = extent.first().extent().offset;
+    let first = extent.read().extent().offset;
     let page = first + range.start as u64..first + range.end as u64;
     let pool = pool(&table, "far");
     let damage = Injector::new(1).lose_page(&pool, page).unwrap();
@@ -259,11 +259,11 @@ fn rows_of_a_log_that_lost_pages_are_not_lost() {
             .filter(|extent| matches!(extent.owner(), Owner::Log(_)));
         let mut injector = Injector::new(3);
         for log in logs {
-            let place = log.first().extent();
+            let place = log.read().extent();
             let page = place.offset..place.offset + 1;
-            injector.lose_page(log.first().pool(), page).unwrap();
+            injector.lose_page(log.read().pool(), page).unwrap();
             let page = place.offset + 20_000..place.offset + 40_000;
-            injector.lose_page(log.first().pool(), page).unwrap();
+            injector.lose_page(log.read().pool(), page).unwrap();
         }
         drop(held);
         for start in (ROWS..ROWS + 1000).step_by(100) {
@@ -292,9 +292,9 @@ fn a_dictionary_whose_only_piece_lost_a_page_is_not_lost() {
     let pieces = pieces.filter(|extent| matches!(extent.owner(), Owner::Dictionary(_)));
     let mut lost = 0;
     for piece in pieces {
-        let at = piece.first().extent().offset;
+        let at = piece.read().extent().offset;
         Injector::new(5)
-            .lose_page(piece.first().pool(), at..at + 1)
+            .lose_page(piece.read().pool(), at..at + 1)
             .unwrap();
         lost += 1;
     }

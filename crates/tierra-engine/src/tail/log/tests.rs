@@ -95,7 +95,7 @@ fn logged(then: impl FnOnce(&mut TailLog)) -> (Vec<u8>, Vec<usize>, TailLog) {
     }
     starts.push(at as usize);
     then(&mut log);
-    (extent.first().to_vec(), starts, log)
+    (extent.read().to_vec(), starts, log)
 }
 
 fn named(tail: &TailEntry) -> Named<'_> {

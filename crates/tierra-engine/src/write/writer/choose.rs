@@ -1,6 +1,6 @@
-//! Which replicas of chunks are read, chosen anew: none in a tier that is lost, or in a copy that cannot be repaired, if there is
-//! another, and else those that cost least. That takes a while for many segments: some are chosen for at a time, and in between
-//! other requests have their turn.
+//! Which copies of extents and which replicas of chunks are read, chosen anew: none in a tier that is lost, or in a copy that cannot
+//! be repaired, if there is another, and else those that cost least. That takes a while for many segments: some are chosen for at a
+//! time, and in between other requests have their turn.
 //!
 //! Invariant: no manifest is published; the next open chooses anew.
 
@@ -51,7 +51,7 @@ impl TierCosts {
     }
 
     fn line_times(&self, extent: &OwnedExtent) -> LineTimes {
-        let read = extent.first();
+        let read = extent.read();
         let known = self.lines.iter().find(|(tier, _)| *tier == read.tier());
         known.map_or_else(|| read.line_times(), |(_, times)| *times)
     }
@@ -63,7 +63,7 @@ impl TierCosts {
         segment: &Segment,
     ) -> Result<Option<Arc<Segment>>, DamageError> {
         let trouble = |extent: &OwnedExtent| {
-            let read = extent.first();
+            let read = extent.read();
             (read.refuses_repair(), self.tiers.get(read.tier()).is_none())
         };
         segment.read_elsewhere(table.spec(), trouble, |extent| self.line_times(extent))
@@ -72,7 +72,7 @@ impl TierCosts {
 
 impl Writer {
     /// Chooses for all segments at once.
-    pub(super) fn choose_replicas(&self) {
+    pub(super) fn choose_replicas(&mut self) {
         for table in self.catalog.tables() {
             self.choose_after(&table, None, usize::MAX);
         }
@@ -121,22 +121,23 @@ impl Writer {
         self.requests.send(Request::GoOnChoosing);
     }
 
-    /// Chooses for the segments behind one, until they have that many replicas. Returns the last one, if others may follow.
+    /// Chooses for the segments behind one, until they have that many replicas; for indexes before the first. Returns the last one, if
+    /// others may follow.
     fn choose_after(
-        &self,
+        &mut self,
         table: &Arc<Table>,
         after: Option<u32>,
         replicas_most: usize,
     ) -> Option<u32> {
         let (costs, current) = (TierCosts::now(&self.storage), table.current());
+        let mut version = current.next();
+        let are_indexes_changed = after.is_none() && self.read_indexes_elsewhere(&mut version);
         let mut segments = current.segments.to_vec();
         let (mut changed, mut replicas, mut last) = (Vec::new(), 0, None);
         let is_left = |segment: &&mut Arc<Segment>| after.is_none_or(|after| segment.id() > after);
-        // Of one replica there is nothing to choose.
-        let has_several = |segment: &&mut Arc<Segment>| !segment.entry().further.is_empty();
-        for segment in segments.iter_mut().filter(is_left).filter(has_several) {
+        for segment in segments.iter_mut().filter(is_left) {
             let id = segment.id();
-            match costs.read_elsewhere(table, segment) {
+            match self.read_elsewhere(table, segment, &costs) {
                 Ok(Some(other)) => {
                     changed.push(id);
                     *segment = other;
@@ -153,16 +154,61 @@ impl Writer {
                 break;
             }
         }
-        if !changed.is_empty() {
+        if !changed.is_empty() || are_indexes_changed {
             let name = &table.spec().name;
-            tracing::info!(table = name, segments = ?changed, "other replicas of chunks are read from now on");
-            table.publish(TableVersion {
-                segments: segments.into_iter().collect(),
-                ..current.next()
-            });
+            tracing::info!(table = name, segments = ?changed, "other replicas of chunks, or other copies, are read from now on");
+            version.segments = segments.into_iter().collect();
+            table.publish(version);
             table.ask_for_near_copies(changed);
         }
         last
+    }
+
+    /// The same rows, read from the copies and replicas that are to be read; `None` if they are.
+    fn read_elsewhere(
+        &mut self,
+        table: &Table,
+        segment: &Arc<Segment>,
+        costs: &TierCosts,
+    ) -> Result<Option<Arc<Segment>>, DamageError> {
+        let mut is_other = false;
+        let extents = segment.extents().iter().map(|extent| {
+            let other = self.published.read_elsewhere(extent.as_ref()?.id());
+            is_other |= other.is_some();
+            other.or_else(|| extent.clone())
+        });
+        let extents: Vec<Option<Arc<OwnedExtent>>> = extents.collect();
+        let other = match is_other {
+            true => Some(segment.with_extents(extents, table.spec())?),
+            false => None,
+        };
+        // Of one replica there is nothing to choose.
+        if segment.entry().further.is_empty() {
+            return Ok(other);
+        }
+        let chosen = costs.read_elsewhere(table, other.as_ref().unwrap_or(segment))?;
+        Ok(chosen.or(other))
+    }
+
+    /// Has the indexes of a version read from the copies that are to be read. Returns whether any are others than before.
+    fn read_indexes_elsewhere(&mut self, version: &mut TableVersion) -> bool {
+        let (mut parts, mut runs) = (version.indexes.to_vec(), version.keys.runs().to_vec());
+        let mut is_changed = false;
+        for part in &mut parts {
+            if let Some(extent) = self.published.read_elsewhere(part.extent().id()) {
+                (*part, is_changed) = (part.with_extent(extent), true);
+            }
+        }
+        for run in &mut runs {
+            if let Some(extent) = self.published.read_elsewhere(run.extent().id()) {
+                (*run, is_changed) = (run.with_extent(extent), true);
+            }
+        }
+        if is_changed {
+            version.indexes = parts.into();
+            version.keys = version.keys.with_runs(runs);
+        }
+        is_changed
     }
 }
 
@@ -217,10 +263,11 @@ mod tests {
         };
         assert_eq!(scanned_static(), [0, 0]);
         // Bandwidth is plenty.
-        database.storage().tiers().open[0].lines.set(LineTimes {
+        let lines = database.storage().tiers().open[0].lines.clone();
+        lines.set(Some(LineTimes {
             in_order_ns: 0.01,
             alone_ns: 10.0,
-        });
+        }));
         let requests = database.requests();
         // An answer without room holds the writer up until it is taken. Meanwhile these requests queue up.
         let ask = |room| {
@@ -246,9 +293,7 @@ mod tests {
         }
         assert_eq!(scanned_static(), [5, 5]);
         // Those that wait for everything do so for that, too.
-        database.storage().tiers().open[0]
-            .lines
-            .set(LineTimes::USUAL);
+        lines.set(None);
         requests.send(Request::ChooseReplicas { reply: None });
         database.wait_for_near_copies().unwrap();
         assert_eq!(scanned_static(), [0, 0]);

@@ -61,6 +61,22 @@ impl Published {
         self.extents.get(&id)
     }
 
+    /// Chooses which copies of all extents are read, before anything reads them.
+    pub(crate) fn choose_copies(&mut self) {
+        for extent in self.extents.values_mut() {
+            if let Some(other) = extent.read_elsewhere() {
+                *extent = other;
+            }
+        }
+    }
+
+    /// The same extent, if it is to be read from another copy from now on.
+    pub(crate) fn read_elsewhere(&mut self, id: ExtentId) -> Option<Arc<OwnedExtent>> {
+        let extent = self.extents.get_mut(&id)?;
+        *extent = extent.read_elsewhere()?;
+        Some(extent.clone())
+    }
+
     /// The newest manifest with a new entry for a table, which may be a new table.
     pub(crate) fn with_table(&self, entry: TableEntry) -> Manifest {
         self.with_tables([entry])

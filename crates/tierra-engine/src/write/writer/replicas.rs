@@ -217,7 +217,7 @@ impl Writer {
             && placement
                 .iter()
                 .all(|tier| there.clone().any(|id| id == tier.id));
-        let has_first = extent.first().tier() == placement[0].id;
+        let has_first = extent.copies()[0].tier() == placement[0].id;
         !has_all || !has_first || elsewhere.any(|copy| !desired.placement.contains(&copy.tier))
     }
 

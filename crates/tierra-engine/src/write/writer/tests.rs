@@ -154,7 +154,7 @@ fn spoil(table: &Table, number: usize) -> Arc<Pool> {
     let replica = ReplicaNumber { column: 0, number };
     let place = segment.entry().replica(replica);
     let extent = segment.extents()[place.extent as usize].clone().unwrap();
-    let (copy, len) = (extent.first(), place.len_bytes as usize);
+    let (copy, len) = (extent.read(), place.len_bytes as usize);
     let file = std::fs::File::options()
         .write(true)
         .open(copy.pool().path());

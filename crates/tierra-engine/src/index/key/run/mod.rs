@@ -80,9 +80,9 @@ impl KeyRun {
         calibration: &Calibration,
         segments: &Segments,
     ) -> Result<Arc<Self>, FormatError> {
-        let directory = Directory::read(extent.first());
+        let directory = Directory::read(extent.read());
         let directory = directory.or_else(|error| match repair_directory(&extent) {
-            true => Directory::read(extent.first()),
+            true => Directory::read(extent.read()),
             false => Err(error),
         })?;
         let mut rows = 0;

@@ -107,7 +107,7 @@ fn a_damaged_segment_is_left_out() {
     let copy = segment.extents()[place.extent as usize]
         .as_ref()
         .unwrap()
-        .first();
+        .read();
     let block = segment.chunk(0).block_range(2);
     let file = std::fs::File::options()
         .write(true)
