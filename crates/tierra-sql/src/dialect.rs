@@ -1,19 +1,24 @@
-//! The dialect of statements: the parser's general one, except for the precedence of IS DISTINCT FROM, nested joins, and
-//! INSERT INTO t AS x.
+//! The dialect of statements: the parser's general one, except for the precedence of IS DISTINCT FROM, powers, exclusive OR, nested
+//! joins, and INSERT INTO t AS x.
 //!
 //! The parser reads everything after `IS [NOT] DISTINCT FROM` as its right side. As in PostgreSQL it binds as IS
 //! does: looser than comparisons, tighter than NOT, AND and OR.
+//!
+//! `^` binds tighter than `*`, for it is a power ([`operators`](crate::operators)). `#`, the exclusive OR, binds as `|` does.
 //!
 //! Joins are read from the left, `(a JOIN b ON ..) JOIN c ON ..`. Text that cannot be read so is read from the right, if every
 //! join has its condition: `a JOIN (b JOIN c ON ..) ON ..` without the parentheses.
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::Expr;
-use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// The precedence of `^`: between the parser's of `*` (40) and of `::` (50).
+const POWER: u8 = 45;
 
 /// The dialect of statements.
 #[derive(Debug, Default)]
@@ -47,6 +52,15 @@ impl Dialect for TierraDialect {
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
         use Keyword::{DISTINCT, FROM, IS, NOT};
+        if parser.consume_token(&Token::Sharp) {
+            let left = Box::new(left.clone());
+            let right = parser.parse_subexpr(precedence).map(Box::new);
+            return Some(right.map(|right| Expr::BinaryOp {
+                left,
+                op: BinaryOperator::PGBitwiseXor,
+                right,
+            }));
+        }
         let is_negated = if parser.parse_keywords(&[IS, DISTINCT, FROM]) {
             false
         } else if parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]) {
@@ -60,6 +74,14 @@ impl Dialect for TierraDialect {
             true => Expr::IsNotDistinctFrom(left, right),
             false => Expr::IsDistinctFrom(left, right),
         }))
+    }
+
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        match parser.peek_token_ref().token {
+            Token::Caret => Some(Ok(POWER)),
+            Token::Sharp => Some(Ok(self.prec_value(Precedence::Pipe))),
+            _ => None,
+        }
     }
 
     fn is_delimited_identifier_start(&self, ch: char) -> bool {

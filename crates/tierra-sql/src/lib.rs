@@ -54,6 +54,7 @@ mod merged_columns;
 pub mod moments;
 mod names;
 mod nested_values;
+mod operators;
 mod ordered_items;
 mod ordered_keys;
 mod outcome;

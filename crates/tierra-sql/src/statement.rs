@@ -28,8 +28,11 @@ use crate::moments::interval_in_units;
 use crate::names::identifier;
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
+use crate::time::left_out;
 use crate::windows;
-use crate::{constant_groups, function_columns, grouping_tuples, ordered_items, placeholders};
+use crate::{
+    constant_groups, function_columns, grouping_tuples, operators, ordered_items, placeholders,
+};
 
 /// The parser's recursion limit. It is higher than what [`Depth`] accepts, whose errors are clearer.
 const RECURSION_LIMIT: usize = 10_000;
@@ -298,6 +301,9 @@ impl Parsed {
         if self.tokens.iter().any(is_suspect) {
             let _ = inner.visit(&mut KeepNumbers);
         }
+        if operators::are_in(&self.tokens) {
+            operators::settle(inner);
+        }
         let quantifies = |token: &TokenWithSpan| match &token.token {
             Token::Word(word) => {
                 matches!(word.keyword, Keyword::ANY | Keyword::SOME | Keyword::ALL)
@@ -311,9 +317,15 @@ impl Parsed {
         if self.tokens.iter().any(opens) {
             write_arrays(inner);
         }
-        let is_function = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if function_columns::is_named(&word.value));
-        if self.tokens.iter().any(is_function) {
+        let names = |is_named: fn(&str) -> bool| {
+            let mut tokens = self.tokens.iter().map(|token| &token.token);
+            tokens.any(|token| matches!(token, Token::Word(word) if is_named(&word.value)))
+        };
+        if names(function_columns::is_named) {
             function_columns::name(inner);
+        }
+        if names(left_out::is_named) {
+            left_out::write_out(inner);
         }
         let has = |keywords: &[Keyword]| {
             let mut tokens = self.tokens.iter().map(|token| &token.token);

@@ -51,6 +51,7 @@ mod offsets;
 mod plan;
 mod repeated_keys;
 mod rounded;
+mod rounded_casts;
 mod set_operations;
 mod shifted_sums;
 mod single_rows;
@@ -142,6 +143,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(rounded::LastingType));
     rules.push(Arc::new(Microseconds));
     rules.push(Arc::new(text_casts::TextCasts));
+    rules.push(Arc::new(rounded_casts::RoundedCasts));
     rules.push(Arc::new(IntervalLengths));
     rules.push(Arc::new(arithmetic::CheckArithmetic));
     rules.push(Arc::new(doubles::OneZero));

@@ -1,7 +1,9 @@
-//! A DATE plus or minus hours is a TIMESTAMP, and so is one that is subtracted from a TIMESTAMP or the other way round.
+//! A DATE plus or minus hours or a TIME is a TIMESTAMP, and so is one that is subtracted from a TIMESTAMP or the other way round. A TIME
+//! beside a TIMESTAMP is the hours since midnight, and so is one less another.
 //!
 //! DataFusion's sum of a DATE and an INTERVAL is a DATE: `DATE '2024-01-01' + INTERVAL '12 hours'` lost the hours. Here it is a DATE if the
-//! interval is known to be of whole days, months and years. The difference of a TIMESTAMP and a DATE it counts in nanoseconds, which sums
+//! interval is known to be of whole days, months and years. Its sum of a DATE and a TIME added nanoseconds as if they were days, and its
+//! difference of two TIMEs was of another unit than it said. The difference of a TIMESTAMP and a DATE it counts in nanoseconds, which sums
 //! and groups of it kept, and in which two columns of differences had different types.
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
@@ -34,7 +36,31 @@ impl ExprPlanner for Hours {
                     || is(interval, is_interval) && !has_whole_days(interval))
         };
         let timestamp = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let is_time = |expr: &Expr| {
+            is(expr, |ty| {
+                matches!(ty, DataType::Time32(_) | DataType::Time64(_))
+            })
+        };
+        let is_day = |expr: &Expr| is_date(expr) || is_moment(expr);
         match sum.op {
+            BinaryOperator::Minus if is_time(&sum.left) && is_time(&sum.right) => {
+                sum.left = since_midnight(sum.left);
+                sum.right = since_midnight(sum.right);
+            }
+            BinaryOperator::Plus | BinaryOperator::Minus
+                if is_day(&sum.left) && is_time(&sum.right) =>
+            {
+                sum.right = since_midnight(sum.right);
+                if is_date(&sum.left) {
+                    sum.left = cast(sum.left, timestamp);
+                }
+            }
+            BinaryOperator::Plus if is_time(&sum.left) && is_day(&sum.right) => {
+                sum.left = since_midnight(sum.left);
+                if is_date(&sum.right) {
+                    sum.right = cast(sum.right, timestamp);
+                }
+            }
             BinaryOperator::Minus if is_moment(&sum.left) && is_date(&sum.right) => {
                 sum.right = cast(sum.right, timestamp);
             }
@@ -51,6 +77,15 @@ impl ExprPlanner for Hours {
         }
         Ok(PlannerResult::Original(sum))
     }
+}
+
+/// The hours of a time since midnight.
+fn since_midnight(time: Expr) -> Expr {
+    let micros = cast(
+        cast(time, DataType::Time64(TimeUnit::Microsecond)),
+        DataType::Int64,
+    );
+    cast(micros, DataType::Duration(TimeUnit::Microsecond))
 }
 
 /// Whether `interval` is known to have no part of a day.

@@ -5,21 +5,26 @@
 //! ```text
 //! types.rs   TIMESTAMP in a statement is in microseconds
 //! rule.rs    nanoseconds that are left after type coercion (dates beside timestamps, now()) become microseconds
+//! to_char.rs to_char takes PostgreSQL's patterns
 //! trunc.rs, bin.rs, parse.rs    date_trunc, date_bin and to_timestamp count microseconds
 //! untyped.rs a text beside a moment or an interval
 //! hours.rs   a DATE and hours are a TIMESTAMP
 //! scaled.rs  an INTERVAL times a number, and differences as INTERVALs
 //! lengths.rs intervals are compared by their lengths
+//! intervals.rs, left_out.rs     age, justify_days, make_interval and others, and the arguments that their calls leave out
 //! series.rs  generate_series and range in FROM take microseconds
 //! ```
 
 mod bin;
 mod hours;
+mod intervals;
+pub(crate) mod left_out;
 mod lengths;
 mod parse;
 mod rule;
 mod scaled;
 mod series;
+mod to_char;
 mod trunc;
 mod types;
 mod untyped;
@@ -41,7 +46,9 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(ScalarUDF::from(trunc::DateTrunc::default())),
         Arc::new(ScalarUDF::from(bin::DateBin::new())),
         Arc::new(ScalarUDF::from(parse::ToTimestamp::new())),
+        Arc::new(ScalarUDF::from(to_char::ToChar::new())),
     ]);
+    functions.extend(intervals::functions());
     let planners = builder.expr_planners().get_or_insert_with(Vec::new);
     planners.splice(
         0..0,

@@ -1,13 +1,15 @@
-//! `generate_series` and `range` in FROM take timestamps in microseconds. DataFusion's take only nanoseconds.
+//! `generate_series` and `range` in FROM take timestamps in microseconds, and steps that are texts. DataFusion's take only nanoseconds,
+//! and intervals.
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::catalog::{TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{ScalarValue, plan_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 
-use crate::foreign;
+use crate::{foreign, moments};
 
 /// One of the two functions.
 #[derive(Debug)]
@@ -40,7 +42,19 @@ impl TableFunctionImpl for Series {
             }
             other => Ok(other.clone()),
         });
-        let exprs = exprs.collect::<Result<Vec<_>>>()?;
+        let mut exprs = exprs.collect::<Result<Vec<_>>>()?;
+        if let [Expr::Literal(first, _), _, Expr::Literal(step, _)] = exprs.as_mut_slice()
+            && matches!(
+                first.data_type(),
+                DataType::Timestamp(_, _) | DataType::Date32
+            )
+            && let Some(Some(text)) = step.try_as_str()
+        {
+            let interval = moments::interval(text);
+            let interval =
+                interval.ok_or_else(|| plan_datafusion_err!("'{text}' is no INTERVAL"))?;
+            *step = ScalarValue::IntervalMonthDayNano(Some(interval));
+        }
         let args = TableFunctionArgs::new(&exprs, args.session());
         let series = self.of_nanoseconds.create_table_provider_with_args(args)?;
         Ok(foreign::settled(series))
