@@ -9,13 +9,16 @@
 //! FETCH FIRST 3 ROWS ONLY      LIMIT 3
 //! ```
 //! The planner compares rows as structures, of which two with a NULL are equal or not. It takes ^ for an exclusive OR, which is #.
+//!
+//! A condition of WHERE that a row is in a list of literals stays one of structures, for keys are looked up by it: what is NULL or
+//! false is left out alike there.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, CastKind, DataType, Expr, Fetch, FunctionArg, FunctionArgExpr,
-    FunctionArguments, LimitClause, Query, UnaryOperator, Value, ValueWithSpan, VisitMut,
-    VisitorMut,
+    FunctionArguments, LimitClause, Query, SetExpr, Statement, UnaryOperator, Value, ValueWithSpan,
+    VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -83,7 +86,18 @@ struct Operators;
 impl VisitorMut for Operators {
     type Break = ();
 
+    fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<()> {
+        let condition = match statement {
+            Statement::Update(update) => &mut update.selection,
+            Statement::Delete(delete) => &mut delete.selection,
+            _ => return ControlFlow::Continue(()),
+        };
+        condition.iter_mut().for_each(keep_lists);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        keep_lists_of(&mut query.body);
         if let Some(fetch) = &query.fetch
             && let Some(limit) = rows_of(fetch)
         {
@@ -130,6 +144,58 @@ impl VisitorMut for Operators {
             *expr = Expr::Nested(Box::new(other));
         }
         ControlFlow::Continue(())
+    }
+}
+
+fn keep_lists_of(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => select.selection.iter_mut().for_each(keep_lists),
+        SetExpr::SetOperation { left, right, .. } => {
+            keep_lists_of(left);
+            keep_lists_of(right);
+        }
+        _ => {}
+    }
+}
+
+/// Makes structures of rows that a condition looks for in lists of literals.
+fn keep_lists(condition: &mut Expr) {
+    match condition {
+        Expr::Nested(inner) => keep_lists(inner),
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And | BinaryOperator::Or,
+            right,
+        } => {
+            keep_lists(left);
+            keep_lists(right);
+        }
+        Expr::InList {
+            expr,
+            list,
+            negated: false,
+        } => {
+            let structure = |expr: &Expr| row(expr).map(|row| call("struct".to_owned(), row));
+            let of_literals =
+                |item: &Expr| row(item)?.iter().all(is_literal).then(|| structure(item))?;
+            let items = list.iter().map(of_literals).collect::<Option<Vec<Expr>>>();
+            if let (Some(looked_for), Some(items)) = (structure(expr), items) {
+                (**expr, *list) = (looked_for, items);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether it is a literal, and not NULL.
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(ValueWithSpan { value, .. }) => {
+            !matches!(value, Value::Null | Value::Placeholder(_))
+        }
+        Expr::TypedString(_) => true,
+        Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => is_literal(expr),
+        _ => false,
     }
 }
 
