@@ -90,7 +90,7 @@ fn part_of(name: &Ident) -> Option<usize> {
         Some(_) => name.value == **part,
         None => name.value.eq_ignore_ascii_case(part),
     };
-    PARTS.iter().position(|part| is_it(&part))
+    PARTS.iter().position(is_it)
 }
 
 fn unnamed(value: Expr) -> FunctionArg {
