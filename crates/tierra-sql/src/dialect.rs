@@ -1,10 +1,12 @@
-//! The dialect of statements: the parser's general one, except for the precedence of IS DISTINCT FROM, powers, exclusive OR, nested
-//! joins, and INSERT INTO t AS x.
+//! The dialect of statements: the parser's general one, except for the precedence of IS DISTINCT FROM and of operators, nested joins,
+//! and INSERT INTO t AS x.
 //!
 //! The parser reads everything after `IS [NOT] DISTINCT FROM` as its right side. As in PostgreSQL it binds as IS
 //! does: looser than comparisons, tighter than NOT, AND and OR.
 //!
-//! `^` binds tighter than `*`, for it is a power ([`operators`](crate::operators)). `#`, the exclusive OR, binds as `|` does.
+//! Operators bind as in PostgreSQL. `^` binds tighter than `*`, for it is a power ([`operators`](crate::operators)). All but those of
+//! arithmetic and comparison bind alike, between the two, from the left: `||`, `&`, `|`, `#`, `<<`, `>>`, `~`, `@>`. The parser takes
+//! `'n' || 2 * 3` for `('n' || 2) * 3`.
 //!
 //! Joins are read from the left, `(a JOIN b ON ..) JOIN c ON ..`. Text that cannot be read so is read from the right, if every
 //! join has its condition: `a JOIN (b JOIN c ON ..) ON ..` without the parentheses.
@@ -79,7 +81,22 @@ impl Dialect for TierraDialect {
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
         match parser.peek_token_ref().token {
             Token::Caret => Some(Ok(POWER)),
-            Token::Sharp => Some(Ok(self.prec_value(Precedence::Pipe))),
+            Token::StringConcat
+            | Token::Ampersand
+            | Token::Pipe
+            | Token::Sharp
+            | Token::ShiftLeft
+            | Token::ShiftRight
+            | Token::Tilde
+            | Token::TildeAsterisk
+            | Token::ExclamationMarkTilde
+            | Token::ExclamationMarkTildeAsterisk
+            | Token::DoubleTilde
+            | Token::DoubleTildeAsterisk
+            | Token::ExclamationMarkDoubleTilde
+            | Token::ExclamationMarkDoubleTildeAsterisk
+            | Token::AtArrow
+            | Token::ArrowAt => Some(Ok(self.prec_value(Precedence::Pipe))),
             _ => None,
         }
     }
@@ -271,6 +288,23 @@ mod tests {
                 "a IS DISTINCT FROM (b AND c) AND d",
                 "((a <> (b AND c)) AND d)",
             ),
+        ] {
+            assert_eq!(parsed(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn operators_bind_as_in_postgresql() {
+        for (text, expected) in [
+            ("'n' || 2 * 3", "('n' || (2 * 3))"),
+            ("'n' || a + b || c", "(('n' || (a + b)) || c)"),
+            ("a | b & c", "((a | b) & c)"),
+            ("a & b << c + 1 # d", "(((a & b) << (c + 1)) # d)"),
+            ("a || b = c", "((a || b) = c)"),
+            ("a = b ~ c", "(a = (b ~ c))"),
+            ("a ~ b || c", "((a ~ b) || c)"),
+            ("a < b @> c AND d", "((a < (b @> c)) AND d)"),
+            ("2 * a ^ b", "(2 * (a ^ b))"),
         ] {
             assert_eq!(parsed(text), expected, "{text}");
         }

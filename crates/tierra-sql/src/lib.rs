@@ -30,6 +30,7 @@ mod ddl;
 mod ddl_text;
 mod defect;
 mod dialect;
+mod distinct_count;
 mod double_text;
 mod duplicate_names;
 mod error;

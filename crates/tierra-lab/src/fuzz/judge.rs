@@ -20,7 +20,7 @@ const REFUSALS: [&str; 6] = [
     "must be in GROUP BY",
     "not implemented",
     "not supported",
-    "Not enough memory",
+    "out of memory",
     "overflow in",
 ];
 /// Messages that are always a difference, whether the peer answers or not.

@@ -50,8 +50,17 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                     columns.replace(params.partition_by.iter_mut().chain(ordered))
                 }
                 Expr::AggregateFunction(function) => {
-                    let ordered = function.params.order_by.iter_mut();
-                    columns.replace(ordered.map(|key| &mut key.expr))
+                    let params = &mut function.params;
+                    // DISTINCT values are ordered by themselves alone: as columns too.
+                    let of_values = |value: &Expr| {
+                        let mut keys = params.order_by.iter();
+                        params.distinct && keys.any(|key| key.expr == *value)
+                    };
+                    let values: Vec<bool> = params.args.iter().map(of_values).collect();
+                    let values = params.args.iter_mut().zip(values);
+                    let values = values.filter_map(|(value, is_key)| is_key.then_some(value));
+                    let ordered = params.order_by.iter_mut().map(|key| &mut key.expr);
+                    columns.replace(values.chain(ordered))
                 }
                 _ => return Ok(Transformed::no(expr)),
             };

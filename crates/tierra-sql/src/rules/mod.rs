@@ -4,7 +4,7 @@
 //! ```text
 //! grouped outside, table keys, rounded, action, drawn, single rows, empty subqueries, computed, set operations, correlated, group keys,
 //! assignment, numbers, seconds, ordered windows, computed sets
-//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, microseconds, text casts, interval lengths, arithmetic, doubles, nth values, guarded,
+//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, microseconds, text casts, interval lengths, arithmetic, doubles, self-ordered, guarded,
 //!         computed keys
 //!     --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
@@ -12,7 +12,7 @@
 //! The first sixteen read a plan as written, before casts are added. The next nine need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
-//! have in common below them. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
+//! have in common below them. What aggregates keep of groups gets small ([`group_states`]) after all that. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
 //! optimiser are skipped ([`group_keys`], [`held_conditions`], [`distinct_sums`], [`grouping_sets`], [`known_aggregates`], [`null_keys`],
 //! [`filter_columns`], [`equal_parts`], [`nested_limits`], [`offsets`], [`window_orders`], [`unique_keys`], [`window_limits`], [`unnested`]), or corrected afterwards
 //! ([`sorted_inputs`], [`compact_strings`], [`guarded`], [`top_groups`], [`unpolled_partitions`], [`window_ranges`]).
@@ -36,6 +36,7 @@ mod empty_subqueries;
 mod equal_parts;
 mod filter_columns;
 mod group_keys;
+mod group_states;
 mod grouped_outside;
 mod grouping_sets;
 mod guarded;
@@ -43,7 +44,6 @@ mod held_conditions;
 mod known_aggregates;
 mod lists;
 mod nested_limits;
-mod nth_values;
 mod null_keys;
 mod number;
 mod numbers;
@@ -52,6 +52,7 @@ mod plan;
 mod repeated_keys;
 mod rounded;
 mod rounded_casts;
+mod self_ordered;
 mod set_operations;
 mod shifted_sums;
 mod single_rows;
@@ -147,7 +148,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(IntervalLengths));
     rules.push(Arc::new(arithmetic::CheckArithmetic));
     rules.push(Arc::new(doubles::OneZero));
-    rules.push(Arc::new(nth_values::FromOneEnd));
+    rules.push(Arc::new(self_ordered::OrderThemselves));
     rules.push(Arc::new(guarded::Guarded));
     rules.push(Arc::new(computed_keys::ComputedKeys));
     *builder.analyzer() = Some(Analyzer::with_rules(rules));
@@ -166,6 +167,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(correlated::PlainInputs),
     );
     rules.push(Arc::new(repeated_keys::RULE));
+    rules.push(Arc::new(group_states::RULE));
     rules.push(Arc::new(casts::RULE));
     for (name, guarding) in GUARDS {
         guard(&mut builder, name, guarding);

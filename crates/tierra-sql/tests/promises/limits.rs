@@ -396,6 +396,38 @@ async fn deep_statements_are_answered_up_to_the_limits_and_refused_beyond() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// DataFusion would keep 2 MiB of each group that counts distinct texts, 8 KiB of each whose texts are ordered, and for the least list
+/// of each group the texts of all rows that were read with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_groups_of_few_texts_take_little() {
+    let _memory = memory().await;
+    let twins = session().await;
+    let session = &twins.tierra;
+    session
+        .sql(
+            "CREATE TABLE texts AS SELECT i, i % 40000 AS k, 'a text of many bytes ' || i % 9 AS s
+             FROM generate_series(0, 79999) AS g(i)",
+        )
+        .await
+        .unwrap();
+    session
+        .sql("SET tierra.query_memory = '300M'")
+        .await
+        .unwrap();
+    for (of_group, expected) in [
+        ("count(DISTINCT s) + count(DISTINCT s || 'x')", 160_000),
+        ("octet_length(string_agg(s, ',' ORDER BY i))", 1_800_000),
+        ("array_length(array_agg(i ORDER BY s, i))", 80_000),
+        ("octet_length(nth_value(s, 2 ORDER BY i))", 880_000),
+        ("octet_length((min([s]))[1])", 880_000),
+    ] {
+        let sql =
+            format!("SELECT sum(n)::BIGINT FROM (SELECT {of_group} AS n FROM texts GROUP BY k)");
+        let answer = run(session, of_group, 40_000, &sql).await.unwrap();
+        assert_eq!(value(&answer), expected, "{of_group}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_lists_and_many_rows_are_no_depth() {
     let _memory = memory().await;
