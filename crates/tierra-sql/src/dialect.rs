@@ -13,7 +13,7 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -45,6 +45,18 @@ impl Dialect for TierraDialect {
     /// The parser compares the dialect's type in many places.
     fn dialect(&self) -> TypeId {
         GenericDialect.dialect()
+    }
+
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if !parser.consume_token(&Token::Tilde) {
+            return None;
+        }
+        let precedence = self.prec_value(Precedence::Pipe);
+        let of = parser.parse_subexpr(precedence).map(Box::new);
+        Some(of.map(|expr| Expr::UnaryOp {
+            op: UnaryOperator::BitwiseNot,
+            expr,
+        }))
     }
 
     fn parse_infix(
@@ -305,6 +317,7 @@ mod tests {
             ("a ~ b || c", "((a ~ b) || c)"),
             ("a < b @> c AND d", "((a < (b @> c)) AND d)"),
             ("2 * a ^ b", "(2 * (a ^ b))"),
+            ("~ a + b & c", "((~ (a + b)) & c)"),
         ] {
             assert_eq!(parsed(text), expected, "{text}");
         }

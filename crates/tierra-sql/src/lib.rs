@@ -58,6 +58,7 @@ mod nested_values;
 mod operators;
 mod ordered_items;
 mod ordered_keys;
+mod ordered_set;
 mod outcome;
 mod pass;
 mod placeholders;

@@ -3,6 +3,9 @@
 //! ```text
 //! x ^ y                        power(x, y), which binds tighter than * and looser than a sign
 //! (a, b) = (c, d)              a = c AND b = d; other comparisons, IN of a list, BETWEEN and IS NULL alike
+//! (a, b) IN (SELECT ..)        EXISTS (SELECT 1 FROM (SELECT ..) AS r(c, d) WHERE a = c AND b = d), or NULL if a row may be it
+//! ~x                           x # -1
+//! s COLLATE "C"                s: texts are ordered by their bytes
 //! s LIKE 'a!%' ESCAPE '!'      s LIKE 'a\%'
 //! mod(x, y)                    x % y
 //! every(x), sign(x), variance(x)    bool_and(x), signum(x), var_samp(x)
@@ -11,16 +14,19 @@
 //! The planner compares rows as structures, of which two with a NULL are equal or not. It takes ^ for an exclusive OR, which is #.
 //!
 //! A condition of WHERE that a row is in a list of literals stays one of structures, for keys are looked up by it: what is NULL or
-//! false is left out alike there.
+//! false is left out alike there. So it is with a subquery there, which then becomes a join by these values.
 
 use std::ops::ControlFlow;
 
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, CastKind, DataType, Expr, Fetch, FunctionArg, FunctionArgExpr,
-    FunctionArguments, LimitClause, Query, SetExpr, Statement, UnaryOperator, Value, ValueWithSpan,
-    VisitMut, VisitorMut,
+    self, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Fetch, FunctionArg, FunctionArgExpr,
+    FunctionArguments, LimitClause, Query, SetExpr, Statement, TableFactor, UnaryOperator, Value,
+    ValueWithSpan, VisitMut, VisitorMut,
 };
+use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::list::call;
@@ -45,11 +51,13 @@ pub(crate) fn are_in(tokens: &[TokenWithSpan]) -> bool {
         is_closed = *token == Token::RParen;
         let is_named = match token {
             Token::Word(word) => {
-                matches!(word.keyword, Keyword::ESCAPE | Keyword::FETCH)
-                    || is_mod(&word.value)
+                matches!(
+                    word.keyword,
+                    Keyword::ESCAPE | Keyword::FETCH | Keyword::COLLATE
+                ) || is_mod(&word.value)
                     || planners_name(&word.value).is_some()
             }
-            Token::Caret => true,
+            Token::Caret | Token::Tilde => true,
             _ => false,
         };
         compares || is_named
@@ -149,7 +157,10 @@ impl VisitorMut for Operators {
 
 fn keep_lists_of(body: &mut SetExpr) {
     match body {
-        SetExpr::Select(select) => select.selection.iter_mut().for_each(keep_lists),
+        SetExpr::Select(select) => {
+            let conditions = select.selection.iter_mut().chain(&mut select.having);
+            conditions.for_each(keep_lists);
+        }
         SetExpr::SetOperation { left, right, .. } => {
             keep_lists_of(left);
             keep_lists_of(right);
@@ -158,7 +169,7 @@ fn keep_lists_of(body: &mut SetExpr) {
     }
 }
 
-/// Makes structures of rows that a condition looks for in lists of literals.
+/// Makes structures of rows that a condition looks for in lists of literals, and joins of those that it looks for in subqueries.
 fn keep_lists(condition: &mut Expr) {
     match condition {
         Expr::Nested(inner) => keep_lists(inner),
@@ -181,6 +192,17 @@ fn keep_lists(condition: &mut Expr) {
             let items = list.iter().map(of_literals).collect::<Option<Vec<Expr>>>();
             if let (Some(looked_for), Some(items)) = (structure(expr), items) {
                 (**expr, *list) = (looked_for, items);
+            }
+        }
+        Expr::InSubquery {
+            expr,
+            subquery,
+            negated: false,
+        } => {
+            if let Some(row) = row(expr)
+                && let Some(found) = rows_where(&row, subquery, |equal| equal)
+            {
+                *condition = found;
             }
         }
         _ => {}
@@ -229,6 +251,38 @@ fn settled(expr: &mut Expr) -> Option<Expr> {
             let any = joined(BinaryOperator::Or, equal.collect::<Option<Vec<Expr>>>()?)?;
             Some(negated_if(*negated, any))
         }
+        Expr::InSubquery {
+            expr,
+            subquery,
+            negated,
+        } => {
+            let row = row(expr)?;
+            let when = |condition, result| CaseWhen { condition, result };
+            let is_unknown = |equal| Expr::IsNull(Box::new(Expr::Nested(Box::new(equal))));
+            let found = Expr::Case {
+                case_token: AttachedToken::empty(),
+                end_token: AttachedToken::empty(),
+                operand: None,
+                conditions: vec![
+                    when(rows_where(&row, subquery, |equal| equal)?, truth(true)),
+                    when(rows_where(&row, subquery, is_unknown)?, null()),
+                ],
+                else_result: Some(Box::new(truth(false))),
+            };
+            Some(negated_if(*negated, found))
+        }
+        Expr::UnaryOp {
+            op: UnaryOperator::BitwiseNot,
+            expr,
+        } => {
+            let ones = Expr::Value(Value::Number("-1".to_owned(), false).into());
+            Some(binary(
+                expr.as_ref().clone(),
+                BinaryOperator::PGBitwiseXor,
+                ones,
+            ))
+        }
+        Expr::Collate { expr, collation } if is_of_bytes(collation) => Some(expr.as_ref().clone()),
         Expr::Between {
             expr,
             negated,
@@ -304,6 +358,60 @@ fn settled(expr: &mut Expr) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// `EXISTS (SELECT 1 FROM (subquery) AS r(..) WHERE condition)`, where the condition is made of that the row equals that of `r`.
+fn rows_where(
+    row: &[Expr],
+    subquery: &Query,
+    condition: impl FnOnce(Expr) -> Expr,
+) -> Option<Expr> {
+    let names: Vec<String> = (0..row.len())
+        .map(|place| format!("tierra_row_{place}"))
+        .collect();
+    let text = format!(
+        "SELECT 1 FROM (SELECT 1) AS tierra_rows({})",
+        names.join(", ")
+    );
+    let parsed = Parser::parse_sql(&GenericDialect {}, &text).ok()?.pop()?;
+    let Statement::Query(mut query) = parsed else {
+        return None;
+    };
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return None;
+    };
+    let TableFactor::Derived { subquery: rows, .. } = &mut select.from.first_mut()?.relation else {
+        return None;
+    };
+    **rows = subquery.clone();
+    let columns: Vec<Expr> = names
+        .iter()
+        .map(|name| Expr::Identifier(ast::Ident::new(name)))
+        .collect();
+    select.selection = Some(condition(compared(&BinaryOperator::Eq, row, &columns)?));
+    Some(Expr::Exists {
+        subquery: query,
+        negated: false,
+    })
+}
+
+fn truth(is_true: bool) -> Expr {
+    Expr::Value(Value::Boolean(is_true).into())
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+/// Whether a collation orders texts by their bytes, as all are.
+fn is_of_bytes(collation: &ast::ObjectName) -> bool {
+    let name = collation.0.last().and_then(|part| part.as_ident());
+    let names = ["C", "POSIX", "ucs_basic", "C.UTF-8", "C.utf8"];
+    name.is_some_and(|name| {
+        names
+            .iter()
+            .any(|of_bytes| name.value.eq_ignore_ascii_case(of_bytes))
+    })
 }
 
 /// A power of doubles.

@@ -61,7 +61,9 @@ use crate::settings::{self, BATCH_ROWS, Beginning, TierraSettings};
 use crate::statement::Parsed;
 use crate::sum::CheckedSum;
 use crate::text::Statement;
-use crate::{extreme, filter, join, late, list, rules, time, totals, window_functions};
+use crate::{
+    extreme, filter, join, late, list, ordered_set, rules, time, totals, window_functions,
+};
 
 /// The initial settings of a session; SET changes them later.
 #[derive(Debug, Clone, Default)]
@@ -134,7 +136,10 @@ impl Session {
         let context = SessionContext::new_with_state(builder.build());
         context.register_udaf(CheckedSum::default().into());
         memory::add_to(&context);
-        for function in extreme::functions() {
+        for function in extreme::functions()
+            .into_iter()
+            .chain(ordered_set::functions())
+        {
             context.register_udaf(function);
         }
         window_functions::add_to(&context);
