@@ -52,6 +52,7 @@ mod list;
 pub mod load;
 mod memory;
 mod merged_columns;
+pub mod moment_texts;
 pub mod moments;
 mod names;
 mod nested_values;

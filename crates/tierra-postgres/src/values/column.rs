@@ -19,6 +19,7 @@ use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use bytes::{BufMut, BytesMut};
 use tierra_catalog::{Answer, Cell};
+use tierra_sql::moment_texts;
 
 use super::number::{Decimal, put_float};
 use super::{Format, array, moment, oid, oid_of};
@@ -196,12 +197,12 @@ impl Column {
                     decimal.put_text(output)
                 });
             }
-            Self::Date(values) => moment::put_date(values.value(row), output),
-            Self::Time(values) => moment::put_time(values.value(row), output),
+            Self::Date(values) => moment_texts::put_date(values.value(row), output),
+            Self::Time(values) => moment_texts::put_time(values.value(row), output),
             Self::Timestamp(values, is_instant) => {
-                moment::put_timestamp(values.value(row), *is_instant, output);
+                moment_texts::put_timestamp(values.value(row), *is_instant, output);
             }
-            Self::Interval(values) => moment::put_interval(values.value(row), output),
+            Self::Interval(values) => moment_texts::put_interval(values.value(row), output),
             Self::Text(values) => output.put_slice(values.value(row).as_bytes()),
             Self::TextView(values) => output.put_slice(values.value(row).as_bytes()),
             Self::Bytes(values) => {

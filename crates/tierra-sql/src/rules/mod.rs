@@ -4,12 +4,12 @@
 //! ```text
 //! grouped outside, table keys, rounded, action, drawn, single rows, empty subqueries, computed, set operations, correlated, group keys,
 //! assignment, numbers, seconds, ordered windows, computed sets
-//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, microseconds, text casts, interval lengths, arithmetic, doubles, self-ordered, guarded,
+//!     --> DataFusion's `grouping(x)`, type coercion --> rounded, microseconds, text casts, moment texts, interval lengths, arithmetic, doubles, self-ordered, guarded,
 //!         computed keys
 //!     --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first sixteen read a plan as written, before casts are added. The next nine need resolved types and must see sums of
+//! The first sixteen read a plan as written, before casts are added. The next ten need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. What aggregates keep of groups gets small ([`group_states`]) after all that. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
@@ -78,7 +78,7 @@ use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer};
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
-use crate::time::{IntervalLengths, Microseconds, OrderedWindows, Seconds};
+use crate::time::{IntervalLengths, Microseconds, MomentTexts, OrderedWindows, Seconds};
 
 pub(crate) use action::{ACTION, action};
 pub(crate) use assign_to::assign_to;
@@ -144,6 +144,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(rounded::LastingType));
     rules.push(Arc::new(Microseconds));
     rules.push(Arc::new(text_casts::TextCasts));
+    rules.push(Arc::new(MomentTexts));
     rules.push(Arc::new(rounded_casts::RoundedCasts));
     rules.push(Arc::new(IntervalLengths));
     rules.push(Arc::new(arithmetic::CheckArithmetic));

@@ -5,8 +5,9 @@
 //! ```text
 //! types.rs   TIMESTAMP in a statement is in microseconds
 //! rule.rs    nanoseconds that are left after type coercion (dates beside timestamps, now()) become microseconds
-//! to_char.rs to_char takes PostgreSQL's patterns
+//! to_char.rs, from_char.rs      to_char, to_timestamp and to_date take PostgreSQL's patterns
 //! trunc.rs, bin.rs, parse.rs    date_trunc, date_bin and to_timestamp count microseconds
+//! texts.rs   the text of a moment or an interval is PostgreSQL's
 //! untyped.rs a text beside a moment or an interval
 //! hours.rs   a DATE and hours are a TIMESTAMP
 //! scaled.rs  an INTERVAL times a number, and differences as INTERVALs
@@ -16,6 +17,7 @@
 //! ```
 
 mod bin;
+mod from_char;
 mod hours;
 mod intervals;
 pub(crate) mod left_out;
@@ -24,6 +26,7 @@ mod parse;
 mod rule;
 mod scaled;
 mod series;
+mod texts;
 mod to_char;
 mod trunc;
 mod types;
@@ -38,6 +41,7 @@ use datafusion::logical_expr::planner::ExprPlanner;
 
 pub(crate) use lengths::{IntervalLengths, OrderedWindows};
 pub(crate) use rule::{Microseconds, Seconds, microseconds, settled};
+pub(crate) use texts::MomentTexts;
 
 /// Adds timestamps in microseconds to a session, except for [rules](crate::rules) and table functions.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
@@ -46,6 +50,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(ScalarUDF::from(trunc::DateTrunc::default())),
         Arc::new(ScalarUDF::from(bin::DateBin::new())),
         Arc::new(ScalarUDF::from(parse::ToTimestamp::new())),
+        Arc::new(ScalarUDF::from(parse::ToDate::new())),
         Arc::new(ScalarUDF::from(to_char::ToChar::new())),
     ]);
     functions.extend(intervals::functions());

@@ -1,13 +1,20 @@
-//! `to_timestamp` in microseconds. DataFusion's parses and computes in nanoseconds.
+//! `to_timestamp` in microseconds, and `to_date`. DataFusion's parse and compute in nanoseconds, and know other formats
+//! ([`from_char`](super::from_char)).
 
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
-use datafusion::common::exec_err;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Date32Array, TimestampMicrosecondArray};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, TimeUnit};
+use datafusion::common::{ScalarValue, exec_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::functions::datetime::to_date::ToDateFunc;
 use datafusion::functions::datetime::to_timestamp::{ToTimestampFunc, ToTimestampMicrosFunc};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature,
 };
+
+use super::from_char;
 
 const MICROS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
@@ -43,6 +50,10 @@ impl ScalarUDFImpl for ToTimestamp {
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let Some(micros) = from_char::micros(self.name(), &args.args, args.number_rows)? {
+            let moments = TimestampMicrosecondArray::from(micros);
+            return one_or_all(Arc::new(moments), &args.args);
+        }
         if args.args.len() != 1 {
             return self.formatted.invoke_with_args(args);
         }
@@ -76,18 +87,60 @@ impl ScalarUDFImpl for ToTimestamp {
     }
 }
 
+/// `to_date`, by DataFusion's function or by patterns.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct ToDate(ToDateFunc);
+
+impl ToDate {
+    pub(super) fn new() -> Self {
+        Self(ToDateFunc::new())
+    }
+}
+
+impl ScalarUDFImpl for ToDate {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.0.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.0.return_type(types)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let Some(micros) = from_char::micros(self.name(), &args.args, args.number_rows)? else {
+            return self.0.invoke_with_args(args);
+        };
+        let days = micros.into_iter().map(|micros| micros.map(from_char::day));
+        one_or_all(Arc::new(days.collect::<Date32Array>()), &args.args)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.0.documentation()
+    }
+}
+
+/// The values of rows, or the one of constants.
+fn one_or_all(values: ArrayRef, args: &[ColumnarValue]) -> Result<ColumnarValue> {
+    let is_scalar = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
+    match args.iter().all(is_scalar) && !values.is_empty() {
+        true => ScalarValue::try_from_array(&values, 0).map(ColumnarValue::Scalar),
+        false => Ok(ColumnarValue::Array(values)),
+    }
+}
+
 /// The digits of a decimal, taken as those of a decimal of another scale.
 fn relabelled(value: ColumnarValue, ty: &DataType) -> Result<ColumnarValue> {
-    use arrow::array::AsArray;
-    use arrow::datatypes::Decimal128Type;
-    use datafusion::common::ScalarValue;
     Ok(match value {
         ColumnarValue::Scalar(ScalarValue::Decimal128(digits, precision, _)) => {
             ColumnarValue::Scalar(ScalarValue::Decimal128(digits, precision, 0))
         }
         ColumnarValue::Array(values) => {
             let values = values.as_primitive::<Decimal128Type>().clone();
-            ColumnarValue::Array(std::sync::Arc::new(values.with_data_type(ty.clone())))
+            ColumnarValue::Array(Arc::new(values.with_data_type(ty.clone())))
         }
         other => other,
     })

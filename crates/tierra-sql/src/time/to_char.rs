@@ -18,9 +18,32 @@ const MICROS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 /// The length to which names of months and days are filled up.
 const NAME_CHARS: usize = 9;
 /// The Julian day before the first of year 1.
-const JULIAN_DAYS: i64 = 1_721_425;
-const ROMAN: [&str; 12] = [
+pub(super) const JULIAN_DAYS: i64 = 1_721_425;
+pub(super) const ROMAN: [&str; 12] = [
     "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII",
+];
+pub(super) const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+pub(super) const DAYS: [&str; 7] = [
+    "Sunday",
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
 ];
 
 /// The function.
@@ -231,7 +254,7 @@ enum Shows {
 }
 
 /// All patterns, longer ones before those that they begin with.
-const PATTERNS: [(&str, Shows); 60] = {
+static PATTERNS: [(&str, Shows); 60] = {
     use Shows::{Digits, Fraction, Name, Number};
     [
         (
@@ -340,20 +363,6 @@ fn dotted_noon(it: NaiveDateTime) -> &'static str {
 }
 
 fn month(it: NaiveDateTime) -> &'static str {
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
     MONTHS[it.month0() as usize]
 }
 
@@ -362,15 +371,6 @@ fn short_month(it: NaiveDateTime) -> &'static str {
 }
 
 fn day(it: NaiveDateTime) -> &'static str {
-    const DAYS: [&str; 7] = [
-        "Sunday",
-        "Monday",
-        "Tuesday",
-        "Wednesday",
-        "Thursday",
-        "Friday",
-        "Saturday",
-    ];
     DAYS[it.weekday().num_days_from_sunday() as usize]
 }
 
@@ -384,7 +384,7 @@ fn parts_of(format: &str) -> Vec<Part> {
     let mut rest = format;
     while !rest.is_empty() {
         if let Some(quoted) = rest.strip_prefix('"') {
-            let (text, behind) = unquoted(quoted);
+            let (text, behind) = behind_text(quoted);
             parts.push(Part::Text(text));
             rest = behind;
             continue;
@@ -392,7 +392,7 @@ fn parts_of(format: &str) -> Vec<Part> {
         let behind_mode = rest.strip_prefix("FM").or_else(|| rest.strip_prefix("fm"));
         let is_filled = behind_mode.is_none();
         let at = behind_mode.unwrap_or(rest);
-        if let Some((pattern, shows)) = pattern_at(at) {
+        if let Some((pattern, shows)) = shown_at(at) {
             let (name, behind) = at.split_at(pattern.len());
             let part;
             (part, rest) = part_of(name, shows, is_filled, behind);
@@ -412,10 +412,15 @@ fn parts_of(format: &str) -> Vec<Part> {
     parts
 }
 
+/// The pattern that a format begins with, and whether it is a number.
+pub(super) fn pattern_at(format: &str) -> Option<(&'static str, bool)> {
+    let found = shown_at(format);
+    found.map(|(name, shows)| (name, !matches!(shows, Shows::Name(..))))
+}
+
 /// The pattern that a format begins with. Numbers are so whatever the case of their pattern.
-fn pattern_at(format: &str) -> Option<(&'static str, &'static Shows)> {
-    static ALL: [(&str, Shows); PATTERNS.len()] = PATTERNS;
-    let found = ALL.iter().find(|(name, shows)| {
+fn shown_at(format: &str) -> Option<(&'static str, &'static Shows)> {
+    let found = PATTERNS.iter().find(|(name, shows)| {
         let Some(start) = format.get(..name.len()) else {
             return false;
         };
@@ -461,7 +466,7 @@ fn part_of<'f>(name: &str, shows: &Shows, is_filled: bool, behind: &'f str) -> (
 }
 
 /// The text up to the next double quote, in which a backslash takes the meaning of what follows, and what stands behind it.
-fn unquoted(quoted: &str) -> (String, &str) {
+pub(super) fn behind_text(quoted: &str) -> (String, &str) {
     let mut text = String::new();
     let mut letters = quoted.char_indices();
     while let Some((at, letter)) = letters.next() {

@@ -1,0 +1,157 @@
+//! The text of a timestamp, a time of day or an interval is PostgreSQL's: `2024-01-05 10:00:00.5`, `1 day 02:00:00`. Arrow writes
+//! `2024-01-05T10:00:00.500` and `1 days 2 hours`.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, StringBuilder};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DataType, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
+    TimestampMicrosecondType,
+};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{ScalarValue, internal_err};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, TryCast, Volatility,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::moment_texts::{put_interval, put_time, put_timestamp};
+use crate::rules::{map_under_names, schema_below, uses};
+
+/// The rule. It comes behind type coercion, which casts what functions of texts are called with.
+#[derive(Debug)]
+pub(crate) struct MomentTexts;
+
+impl AnalyzerRule for MomentTexts {
+    fn name(&self) -> &str {
+        "moment_texts"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(rewrite).data()
+    }
+}
+
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !uses(&plan, |expr| cast_to_text(expr).is_some())? {
+        return Ok(Transformed::no(plan));
+    }
+    let schema = schema_below(&plan)?;
+    map_under_names(plan, |expr| {
+        expr.transform_up(|expr| {
+            let Some((value, text)) = cast_to_text(&expr) else {
+                return Ok(Transformed::no(expr));
+            };
+            if !value.get_type(&schema).is_ok_and(|ty| is_moment(&ty)) {
+                return Ok(Transformed::no(expr));
+            }
+            let function = ScalarUDF::from(MomentText::new(text));
+            Ok(Transformed::yes(function.call(vec![value.clone()])))
+        })
+    })
+}
+
+/// The operand of a cast to a text, and the type of the text.
+fn cast_to_text(expr: &Expr) -> Option<(&Expr, &DataType)> {
+    let (value, field) = match expr {
+        Expr::Cast(Cast { expr, field }) => (expr, field),
+        Expr::TryCast(TryCast { expr, field }) => (expr, field),
+        _ => return None,
+    };
+    let ty = field.data_type();
+    ty.is_string().then_some((value.as_ref(), ty))
+}
+
+fn is_moment(ty: &DataType) -> bool {
+    matches!(
+        ty,
+        DataType::Timestamp(TimeUnit::Microsecond, _)
+            | DataType::Time64(_)
+            | DataType::Interval(IntervalUnit::MonthDayNano)
+    )
+}
+
+/// The cast.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct MomentText {
+    signature: Signature,
+    text: DataType,
+}
+
+impl MomentText {
+    fn new(text: &DataType) -> Self {
+        Self {
+            signature: Signature::any(1, Volatility::Immutable),
+            text: text.clone(),
+        }
+    }
+}
+
+impl ScalarUDFImpl for MomentText {
+    fn name(&self) -> &str {
+        "tierra_text_of_moment"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.text.clone())
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
+        let moments = args.args[0].to_array(if is_scalar { 1 } else { args.number_rows })?;
+        let texts = match moments.data_type() {
+            DataType::Timestamp(TimeUnit::Microsecond, zone) => texts(
+                moments.as_primitive::<TimestampMicrosecondType>(),
+                |us, text| put_timestamp(us, zone.is_some(), text),
+            ),
+            DataType::Interval(IntervalUnit::MonthDayNano) => texts(
+                moments.as_primitive::<IntervalMonthDayNanoType>(),
+                put_interval,
+            ),
+            DataType::Time64(_) => {
+                let times = cast(&moments, &DataType::Time64(TimeUnit::Microsecond))?;
+                texts(times.as_primitive::<Time64MicrosecondType>(), put_time)
+            }
+            // The optimiser tries functions with NULLs that have no type.
+            DataType::Null => return ColumnarValue::Array(moments).cast_to(&self.text, None),
+            other => return internal_err!("{other} is no moment"),
+        };
+        let texts = cast(&texts, &self.text)?;
+        Ok(match is_scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?),
+            false => ColumnarValue::Array(texts),
+        })
+    }
+}
+
+fn texts<T: ArrowPrimitiveType>(
+    moments: &PrimitiveArray<T>,
+    put: impl Fn(T::Native, &mut String),
+) -> ArrayRef {
+    const TYPICAL_BYTES: usize = 20;
+    let mut texts = StringBuilder::with_capacity(moments.len(), moments.len() * TYPICAL_BYTES);
+    let mut text = String::new();
+    for moment in moments {
+        match moment {
+            Some(moment) => {
+                text.clear();
+                put(moment, &mut text);
+                texts.append_value(&text);
+            }
+            None => texts.append_null(),
+        }
+    }
+    Arc::new(texts.finish())
+}
