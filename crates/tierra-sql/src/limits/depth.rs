@@ -46,8 +46,8 @@ struct Frame {
     closing: Option<Token>,
     /// Whether it belongs to a call.
     is_call: bool,
-    /// Whether a query that begins in it is an operand.
-    is_operand: bool,
+    /// What a query that begins in it is.
+    begins: Option<Subquery>,
     /// The query that begins in it.
     query: Option<Subquery>,
     /// Operators since the last comma or keyword that begins a clause.
@@ -63,6 +63,19 @@ struct Frame {
 enum Subquery {
     OfFrom,
     OfExpression,
+    /// Of `.. ) IN (SELECT ..)`: what is looked for may be a row, and the subquery is written twice for it.
+    OfRow,
+}
+
+impl Subquery {
+    /// How often the planner's work doubles with it.
+    fn doublings(self) -> usize {
+        match self {
+            Self::OfFrom => 0,
+            Self::OfExpression => 1,
+            Self::OfRow => 2,
+        }
+    }
 }
 
 impl Depth {
@@ -129,6 +142,10 @@ enum Before {
     Bracket,
     /// A sign that follows belongs to an operand that already has a sign.
     Sign,
+    /// A bracket was closed: what it held may be a row.
+    Row,
+    /// A bracket that follows holds what a row is looked for in.
+    InOfRow,
 }
 
 impl Counter {
@@ -148,7 +165,11 @@ impl Counter {
                     true => self.open_call(Token::RParen)?,
                     false => self.open(Some(Token::RParen))?,
                 }
-                self.inner.is_operand = before != Before::From;
+                self.inner.begins = Some(match before {
+                    Before::From => Subquery::OfFrom,
+                    Before::InOfRow => Subquery::OfRow,
+                    _ => Subquery::OfExpression,
+                });
                 self.before = Before::Bracket;
                 Ok(())
             }
@@ -166,6 +187,7 @@ impl Counter {
             Token::LBrace => self.open_call(Token::RBrace),
             Token::RParen | Token::RBracket | Token::RBrace => {
                 self.close(token);
+                self.before = Before::Row;
                 Ok(())
             }
             Token::Comma => {
@@ -179,6 +201,10 @@ impl Counter {
             Token::Word(word) => {
                 if matches!(word.keyword, Keyword::FROM | Keyword::JOIN | Keyword::AS) {
                     self.before = Before::From;
+                } else if before == Before::Row && word.keyword == Keyword::NOT {
+                    self.before = Before::Row;
+                } else if before == Before::Row && word.keyword == Keyword::IN {
+                    self.before = Before::InOfRow;
                 } else if !precedes_brackets(word.keyword) {
                     self.before = Before::Function;
                 }
@@ -200,13 +226,10 @@ impl Counter {
     }
 
     fn begin_query(&mut self) -> Result<(), LimitError> {
-        let query = match self.inner.is_operand {
-            true => Subquery::OfExpression,
-            false => Subquery::OfFrom,
-        };
+        let query = self.inner.begins.unwrap_or(Subquery::OfFrom);
         self.inner.query = Some(query);
         self.queries += 1;
-        self.subqueries += usize::from(query == Subquery::OfExpression);
+        self.subqueries += query.doublings();
         nests(self.queries, QUERIES_MOST, "queries")?;
         nests(
             self.subqueries,
@@ -363,7 +386,7 @@ impl Counter {
         if let Some(outside) = self.outer.pop() {
             self.calls -= usize::from(self.inner.is_call);
             self.queries -= usize::from(self.inner.query.is_some());
-            self.subqueries -= usize::from(self.inner.query == Some(Subquery::OfExpression));
+            self.subqueries -= self.inner.query.map_or(0, Subquery::doublings);
             self.outer_levels -= outside.levels();
             self.inner = outside;
         }
@@ -503,6 +526,13 @@ mod tests {
             ))
         };
         assert!(ins(SUBQUERIES_MOST).is_ok() && ins(SUBQUERIES_MOST + 1).is_err());
+        let rows = |n: usize| {
+            depth(&format!(
+                "SELECT {}(1)",
+                "(a, b) NOT IN (SELECT a, b FROM t WHERE ".repeat(n)
+            ))
+        };
+        assert!(rows(SUBQUERIES_MOST / 2).is_ok() && rows(SUBQUERIES_MOST / 2 + 1).is_err());
         let tables = |n: usize| depth(&format!("SELECT a FROM {}t", "(SELECT a FROM ".repeat(n)));
         assert!(tables(QUERIES_MOST).is_ok() && tables(QUERIES_MOST + 1).is_err());
         let minus = |n: usize| depth(&format!("SELECT {}1", "- ".repeat(n)));

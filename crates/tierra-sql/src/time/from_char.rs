@@ -261,7 +261,10 @@ fn named<'t>(text: &'t str, names: &[&str]) -> Option<(usize, &'t str)> {
 
 fn set(slot: &mut Option<i64>, value: i64, name: &str) -> std::result::Result<(), String> {
     match slot.replace(value) {
-        Some(other) if other != value => Err(format!("{name} says {value} after {other}")),
+        // As in PostgreSQL, 0 is as good as nothing.
+        Some(other) if other != value && other != 0 => {
+            Err(format!("{name} says {value} after {other}"))
+        }
         _ => Ok(()),
     }
 }
@@ -448,7 +451,7 @@ impl Found {
             return date.filter(stays).ok_or_else(none);
         }
         let of_month = self.week_of_month.map(|week| (week - 1) * 7 + 1);
-        let day = self.day.or(of_month).unwrap_or(1);
+        let day = of_month.or(self.day).unwrap_or(1);
         NaiveDate::from_ymd_opt(year, small(self.month.unwrap_or(1))?, small(day)?).ok_or_else(none)
     }
 
