@@ -61,19 +61,19 @@ struct Frame {
 /// The position of a query in brackets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Subquery {
-    OfFrom,
-    OfExpression,
-    /// Of `.. ) IN (SELECT ..)`: what is looked for may be a row, and the subquery is written twice for it.
-    OfRow,
+    Table,
+    Operand,
+    /// `.. ) IN (SELECT ..)`: what is looked for may be a row, and the subquery is written twice for it.
+    InOfRow,
 }
 
 impl Subquery {
     /// How often the planner's work doubles with it.
     fn doublings(self) -> usize {
         match self {
-            Self::OfFrom => 0,
-            Self::OfExpression => 1,
-            Self::OfRow => 2,
+            Self::Table => 0,
+            Self::Operand => 1,
+            Self::InOfRow => 2,
         }
     }
 }
@@ -166,9 +166,9 @@ impl Counter {
                     false => self.open(Some(Token::RParen))?,
                 }
                 self.inner.begins = Some(match before {
-                    Before::From => Subquery::OfFrom,
-                    Before::InOfRow => Subquery::OfRow,
-                    _ => Subquery::OfExpression,
+                    Before::From => Subquery::Table,
+                    Before::InOfRow => Subquery::InOfRow,
+                    _ => Subquery::Operand,
                 });
                 self.before = Before::Bracket;
                 Ok(())
@@ -226,7 +226,7 @@ impl Counter {
     }
 
     fn begin_query(&mut self) -> Result<(), LimitError> {
-        let query = self.inner.begins.unwrap_or(Subquery::OfFrom);
+        let query = self.inner.begins.unwrap_or(Subquery::Table);
         self.inner.query = Some(query);
         self.queries += 1;
         self.subqueries += query.doublings();

@@ -207,13 +207,13 @@ fn read(text: &str, nodes: &[Node]) -> std::result::Result<NaiveDateTime, String
                 _ => passed -= 1,
             },
             Node::Field(field) => {
-                if let Some(is_iso) = field.is_iso() {
-                    if weeks.replace(is_iso).is_some_and(|other| other != is_iso) {
-                        let name = field.name;
-                        return Err(format!(
-                            "{name} is of another calendar than what is before it"
-                        ));
-                    }
+                if let Some(is_iso) = field.is_iso()
+                    && weeks.replace(is_iso).is_some_and(|other| other != is_iso)
+                {
+                    let name = field.name;
+                    return Err(format!(
+                        "{name} is of another calendar than what is before it"
+                    ));
                 }
                 let ends = field.takes_all || is_end(field, nodes.get(place + 1));
                 rest = found.take(field, rest, ends)?;
@@ -255,7 +255,7 @@ fn named<'t>(text: &'t str, names: &[&str]) -> Option<(usize, &'t str)> {
         let start = text.get(..name.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(name))
     };
-    let place = names.iter().position(|name| begins(&name))?;
+    let place = names.iter().position(begins)?;
     Some((place, &text[names[place].len()..]))
 }
 
