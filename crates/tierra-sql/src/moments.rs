@@ -62,7 +62,11 @@ pub(crate) fn interval_in_units(text: &str) -> Option<String> {
     let words = text.split(|letter: char| letter.is_ascii_whitespace() || letter == ',');
     for word in words.filter(|word| !word.is_empty()) {
         if !word.contains(':') {
-            units.push(word.to_owned());
+            // Arrow reads no plus sign.
+            let unsigned = word.strip_prefix('+').unwrap_or(word);
+            let is_signed =
+                unsigned.starts_with(|letter: char| letter.is_ascii_digit() || letter == '.');
+            units.push(if is_signed { unsigned } else { word }.to_owned());
             continue;
         }
         let counts_days = units.last().is_some_and(|word| word.parse::<i64>().is_ok());

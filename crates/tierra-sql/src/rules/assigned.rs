@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 
 use crate::error::{InsertError, SqlError};
 use crate::text_values::{lenient, strict};
+use crate::time::{is_moment, texts_of};
 use crate::types::name_of;
 
 /// `value` as a value of type `to`, the type of column `column`.
@@ -52,8 +53,10 @@ impl ScalarUDFImpl for Assigned {
             ColumnarValue::Array(values) => Arc::clone(values),
             ColumnarValue::Scalar(value) => value.to_array()?,
         };
-        let cast = match value.data_type().is_string() {
+        let from = values.data_type();
+        let cast = match from.is_string() {
             true => strict(&values, &self.to).map_err(Into::into),
+            false if self.to.is_string() && is_moment(from) => texts_of(&values, &self.to),
             false => value
                 .cast_to(&self.to, None)
                 .and_then(|cast| cast.to_array(values.len())),

@@ -442,13 +442,22 @@ impl Found {
         }
         let of_week = self.week.map(|week| (week - 1) * 7 + 1);
         let day_of_year = self.day_of_year.or(of_week);
-        if let Some(day) = day_of_year.filter(|_| self.month.is_none() || self.day.is_none()) {
+        if let Some(of_year) = day_of_year {
             let first = NaiveDate::from_ymd_opt(year, 1, 1).ok_or_else(none)?;
-            let days = u64::from(small(day - 1)?);
-            let date = first.checked_add_days(Days::new(days));
+            let date = first.checked_add_days(Days::new(u64::from(small(of_year - 1)?)));
             // The days of a week may be those of the next year.
             let stays = |date: &NaiveDate| of_week.is_some() || date.year() == year;
-            return date.filter(stays).ok_or_else(none);
+            let date = date.filter(stays).ok_or_else(none)?;
+            // As in PostgreSQL, a month and a day other than the first say more.
+            let later = |number: Option<i64>| number.filter(|number| *number > 1);
+            return match (later(self.month), later(self.day)) {
+                (None, None) => Ok(date),
+                (month, day) => {
+                    let month = small(month.unwrap_or(date.month().into()))?;
+                    let day = small(day.unwrap_or(date.day().into()))?;
+                    NaiveDate::from_ymd_opt(date.year(), month, day).ok_or_else(none)
+                }
+            };
         }
         let of_month = self.week_of_month.map(|week| (week - 1) * 7 + 1);
         let day = of_month.or(self.day).unwrap_or(1);

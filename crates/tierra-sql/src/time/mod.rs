@@ -41,7 +41,7 @@ use datafusion::logical_expr::planner::ExprPlanner;
 
 pub(crate) use lengths::{IntervalLengths, OrderedWindows};
 pub(crate) use rule::{Microseconds, Seconds, microseconds, settled};
-pub(crate) use texts::MomentTexts;
+pub(crate) use texts::{MomentTexts, is_moment, texts_of};
 
 /// Adds timestamps in microseconds to a session, except for [rules](crate::rules) and table functions.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {

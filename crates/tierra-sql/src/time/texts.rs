@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
-    TimestampMicrosecondType,
+    DataType, DurationMicrosecondType, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    IntervalUnit, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{ScalarValue, internal_err};
@@ -66,13 +66,50 @@ fn cast_to_text(expr: &Expr) -> Option<(&Expr, &DataType)> {
     ty.is_string().then_some((value.as_ref(), ty))
 }
 
-fn is_moment(ty: &DataType) -> bool {
+/// A timestamp, a time of day, an interval, or a difference of timestamps.
+pub(crate) fn is_moment(ty: &DataType) -> bool {
     matches!(
         ty,
-        DataType::Timestamp(TimeUnit::Microsecond, _)
+        DataType::Timestamp(_, _)
             | DataType::Time64(_)
             | DataType::Interval(IntervalUnit::MonthDayNano)
+            | DataType::Duration(_)
     )
+}
+
+/// The texts of values of such a type, as arrays of type `text`.
+pub(crate) fn texts_of(moments: &ArrayRef, text: &DataType) -> Result<ArrayRef> {
+    const MICROS: TimeUnit = TimeUnit::Microsecond;
+    let micros = match moments.data_type() {
+        DataType::Timestamp(_, zone) => cast(moments, &DataType::Timestamp(MICROS, zone.clone()))?,
+        DataType::Time64(_) => cast(moments, &DataType::Time64(MICROS))?,
+        DataType::Duration(_) => cast(moments, &DataType::Duration(MICROS))?,
+        _ => Arc::clone(moments),
+    };
+    let texts = match micros.data_type() {
+        DataType::Timestamp(_, zone) => texts(
+            micros.as_primitive::<TimestampMicrosecondType>(),
+            |us, text| put_timestamp(us, zone.is_some(), text),
+        ),
+        DataType::Interval(IntervalUnit::MonthDayNano) => texts(
+            micros.as_primitive::<IntervalMonthDayNanoType>(),
+            put_interval,
+        ),
+        DataType::Time64(_) => texts(micros.as_primitive::<Time64MicrosecondType>(), put_time),
+        DataType::Duration(_) => texts(
+            micros.as_primitive::<DurationMicrosecondType>(),
+            |us, text| put_interval(in_days(us), text),
+        ),
+        other => return internal_err!("{other} is no moment"),
+    };
+    Ok(cast(&texts, text)?)
+}
+
+/// A difference of timestamps as an interval: whole days, and the rest.
+fn in_days(us: i64) -> IntervalMonthDayNano {
+    const DAY_US: i64 = 86_400_000_000;
+    // The days of 64 bits of microseconds fit 32 bits, and the nanoseconds of a day 64.
+    IntervalMonthDayNano::new(0, (us / DAY_US) as i32, us % DAY_US * 1_000)
 }
 
 /// The cast.
@@ -111,24 +148,11 @@ impl ScalarUDFImpl for MomentText {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
         let moments = args.args[0].to_array(if is_scalar { 1 } else { args.number_rows })?;
-        let texts = match moments.data_type() {
-            DataType::Timestamp(TimeUnit::Microsecond, zone) => texts(
-                moments.as_primitive::<TimestampMicrosecondType>(),
-                |us, text| put_timestamp(us, zone.is_some(), text),
-            ),
-            DataType::Interval(IntervalUnit::MonthDayNano) => texts(
-                moments.as_primitive::<IntervalMonthDayNanoType>(),
-                put_interval,
-            ),
-            DataType::Time64(_) => {
-                let times = cast(&moments, &DataType::Time64(TimeUnit::Microsecond))?;
-                texts(times.as_primitive::<Time64MicrosecondType>(), put_time)
-            }
-            // The optimiser tries functions with NULLs that have no type.
-            DataType::Null => return ColumnarValue::Array(moments).cast_to(&self.text, None),
-            other => return internal_err!("{other} is no moment"),
-        };
-        let texts = cast(&texts, &self.text)?;
+        // The optimiser tries functions with NULLs that have no type.
+        if moments.data_type().is_null() {
+            return ColumnarValue::Array(moments).cast_to(&self.text, None);
+        }
+        let texts = texts_of(&moments, &self.text)?;
         Ok(match is_scalar {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?),
             false => ColumnarValue::Array(texts),
