@@ -140,8 +140,9 @@ fn of_texts(params: &AggregateFunctionParams, below: &DFSchema) -> Result<Aggreg
 /// The type without views; `None` if it has none.
 fn without_views(ty: &DataType) -> Option<DataType> {
     match ty {
-        DataType::Utf8View => Some(DataType::Utf8),
-        DataType::BinaryView => Some(DataType::Binary),
+        // The texts of all groups may be more than 2 GiB.
+        DataType::Utf8View => Some(DataType::LargeUtf8),
+        DataType::BinaryView => Some(DataType::LargeBinary),
         DataType::List(item) => Some(DataType::List(of_texts_in(item)?)),
         DataType::Struct(fields) => {
             let without: Vec<_> = fields.iter().map(of_texts_in).collect();
