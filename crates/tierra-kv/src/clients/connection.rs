@@ -14,8 +14,10 @@ use crate::protocol::{Args, Limits, Parser, ProtocolError, Reply, Request};
 pub(crate) const READ_BYTES: usize = 16 * 1024;
 /// From as many bytes of a request on, room is made for all of its awaited bytes.
 const TRUSTED_BYTES: usize = 1024 * 1024;
-/// The same for a request of many arguments.
-const MANY_BYTES: usize = 16 * TRUSTED_BYTES;
+/// The same for a request of many arguments. What is there is copied then, while others wait.
+const MANY_BYTES: usize = 2 * TRUSTED_BYTES;
+/// The most bytes that a read asks for: others wait while memory for them is zeroed and they are copied.
+const READ_MOST_BYTES: usize = 1024 * 1024;
 /// Pieces, and bytes, that are sent with one call.
 const PIECES: usize = 16;
 const CALL_BYTES: usize = 1024 * 1024;
@@ -173,8 +175,9 @@ impl Connection {
     /// Reads once. All requests found before have been executed.
     pub(crate) fn read(&mut self, buffers: &mut Buffers, limit: usize) -> io::Result<ReadOutcome> {
         self.make_room(buffers, limit);
-        let asked = self.input.capacity() - self.input.len();
-        match self.stream.read(&mut self.input) {
+        let spare = self.input.capacity() - self.input.len();
+        let asked = spare.min(READ_MOST_BYTES);
+        match self.stream.read(&mut self.input, asked) {
             Ok(0) => Ok(ReadOutcome::End),
             Ok(count) => {
                 // Less than asked for: the socket is empty, and will report when it is not. Unless it has

@@ -27,12 +27,9 @@ impl Stream {
         }
     }
 
-    /// Reads into the unused capacity of `buffer`, none of which is written first.
-    pub(crate) fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        Ok(rustix::io::read(
-            self.as_fd(),
-            rustix::buffer::spare_capacity(buffer),
-        )?)
+    /// Reads at most so many bytes, into the unused capacity of `buffer`, none of which is written first.
+    pub(crate) fn read(&self, buffer: &mut Vec<u8>, bytes: usize) -> io::Result<usize> {
+        arch::read(self.as_fd(), buffer, bytes)
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -1,7 +1,22 @@
-//! What the standard library does not say to the kernel about sockets.
+//! What the standard library does not say to the kernel about sockets, and reads into memory that nothing has written to.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Reads at most so many bytes, into the unused capacity of `buffer`. Tells how many there were; 0 is the end.
+pub(super) fn read(
+    socket: BorrowedFd<'_>,
+    buffer: &mut Vec<u8>,
+    bytes: usize,
+) -> io::Result<usize> {
+    let spare = buffer.spare_capacity_mut();
+    let bytes = bytes.min(spare.len());
+    let (read, _) = rustix::io::read(socket, &mut spare[..bytes])?;
+    let count = read.len();
+    // SAFETY: the kernel has written the first `count` bytes of the spare capacity.
+    unsafe { buffer.set_len(buffer.len() + count) };
+    Ok(count)
+}
 
 fn set_option(
     socket: BorrowedFd<'_>,
