@@ -351,6 +351,11 @@ fn apply(spec: &mut TableSpec, key: String, value: &str) -> Result<(), Definitio
             let place = place(spec, column, &format!("option '{key}'"))?;
             spec.columns[place].near = Some(near);
         }
+        "near_encoding" => {
+            let encoding = value.parse().map_err(|_| wrong(encodings()))?;
+            let place = place(spec, column, &format!("option '{key}'"))?;
+            spec.columns[place].near_encoding = Some(encoding);
+        }
         "index" => {
             let index = value.parse().map_err(|_| wrong("inverted"))?;
             let place = place(spec, column, &format!("option '{key}'"))?;

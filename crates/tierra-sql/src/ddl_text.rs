@@ -56,6 +56,9 @@ fn options_of(spec: &TableSpec) -> Vec<String> {
         if let Some(near) = column.near {
             add("tier", if near { "near" } else { "far" });
         }
+        if let Some(encoding) = column.near_encoding {
+            add("near_encoding", encoding.name());
+        }
         if let Some(index) = column.index {
             add("index", index.name());
         }
@@ -125,6 +128,7 @@ mod tests {
             nullable: at % 2 == 0 && at != 4,
             encoding: [None, Some(Encoding::Plain)][at % 2],
             near: [None, Some(true), Some(false)][at % 3],
+            near_encoding: (at == 2).then_some(Encoding::Static),
             ..ColumnSpec::new(name, *ty)
         });
         let mut spec = TableSpec {

@@ -43,6 +43,7 @@ fn sample() -> Manifest {
         nullable: at % 2 == 1,
         encoding: encodings[at],
         near: [None, Some(true), Some(false)][at % 3],
+        near_encoding: None,
         index: (at == 6).then_some(IndexKind::Inverted),
     };
     let extent = ExtentId;
@@ -268,6 +269,32 @@ fn its_bytes_stay_what_they_are() {
         golden,
         "the layout changed: it needs a new version byte"
     );
+}
+
+#[test]
+fn near_copies_have_an_encoding_if_one_is_named() {
+    let mut manifest = sample();
+    let mut table = TableEntry::clone(&manifest.tables[0]);
+    let spec = Arc::make_mut(&mut table.spec);
+    for (column, encoding) in spec
+        .columns
+        .iter_mut()
+        .zip([Encoding::Static, Encoding::Plain])
+    {
+        column.near_encoding = Some(encoding);
+    }
+    manifest.tables[0] = Arc::new(table);
+    let bytes = manifest.encode();
+    assert_eq!(Manifest::decode(&bytes).unwrap(), manifest);
+    let named = [4, Encoding::Static.tag()];
+    let at = bytes.windows(2).position(|two| two == named).unwrap();
+    for (byte, error) in [(255, "no encoding"), (200, "encoding 200")] {
+        let mut bytes = bytes.clone();
+        bytes[at + 1] = byte;
+        reseal(&mut bytes);
+        let refused = Manifest::decode(&bytes).unwrap_err().to_string();
+        assert!(refused.contains(error), "{refused}");
+    }
 }
 
 /// Reserved fields that this build does not use are rejected by name, regardless of which of their bytes is set.

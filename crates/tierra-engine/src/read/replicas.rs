@@ -165,7 +165,7 @@ impl Snapshot {
             let found = storage.read_validated(|| {
                 segment.read(spec, column, block, |chunk| {
                     let stored = chunk.stored_block(block);
-                    segment.uses()[column].streamed(stored.len() as u64);
+                    segment.uses()[column].streamed(segment.stored_block_bytes(column, block));
                     // Waits when it is dropped, where far memory is emulated.
                     let _transfer = begin_read(stored);
                     read(chunk)

@@ -42,6 +42,8 @@ use crate::storage::verified::VerifiedBits;
 #[derive(Clone)]
 enum ChunkBytes {
     Near(Arc<NearCopy>),
+    /// A near copy in another encoding than that of the replica it was made of, which lies there.
+    Reencoded(Arc<NearCopy>, Arc<ExtentCopy>, Range<usize>),
     Far(Arc<ExtentCopy>, Range<usize>),
     /// Takes the place of a chunk that cannot be read.
     Placeholder(Arc<[u8]>),
@@ -50,15 +52,22 @@ enum ChunkBytes {
 impl ChunkBytes {
     fn bytes(&self) -> &[u8] {
         match self {
-            Self::Near(copy) => copy,
+            Self::Near(copy) | Self::Reencoded(copy, ..) => copy,
             Self::Far(extent, range) => &extent[range.clone()],
             Self::Placeholder(placeholder) => placeholder,
         }
     }
 
+    fn near(&self) -> Option<&Arc<NearCopy>> {
+        match self {
+            Self::Near(copy) | Self::Reencoded(copy, ..) => Some(copy),
+            Self::Far(..) | Self::Placeholder(_) => None,
+        }
+    }
+
     fn speed(&self) -> Speed {
         match self {
-            Self::Near(..) => Speed::Near,
+            Self::Near(_) | Self::Reencoded(..) => Speed::Near,
             Self::Far(..) | Self::Placeholder(_) => Speed::Far,
         }
     }
@@ -67,11 +76,17 @@ impl ChunkBytes {
 /// The bytes of a segment's chunks, by slot.
 struct ChunkParts {
     bytes: Vec<ChunkBytes>,
+    /// Of what is stored: also where a near copy in another encoding is read.
     chunk_headers: Arc<ChunkHeaders>,
 }
 
-/// The open chunks of a segment, by slot: those that are read, by column, and other replicas behind them.
-struct OpenChunks<'a>(Vec<Chunk<'a>>);
+/// The open chunks of a segment.
+struct OpenChunks<'a> {
+    /// By slot: those that are read, by column, and other replicas behind them.
+    by_slot: Vec<Chunk<'a>>,
+    /// The stored chunks of columns that are read from near copies in other encodings, in the order of the columns.
+    stored: Vec<(usize, Chunk<'a>)>,
+}
 
 self_cell!(
     struct ChunkCell {
@@ -210,12 +225,34 @@ impl Segment {
     /// The chunks of all columns.
     #[inline]
     pub(crate) fn chunks(&self) -> &[Chunk<'_>] {
-        &self.chunks.borrow_dependent().0[..self.slots.columns()]
+        &self.chunks.borrow_dependent().by_slot[..self.slots.columns()]
     }
 
-    /// The chunk in a slot.
+    /// The chunk in a slot as it is stored.
     fn slot_chunk(&self, slot: usize) -> &Chunk<'_> {
-        &self.chunks.borrow_dependent().0[slot]
+        let chunks = self.chunks.borrow_dependent();
+        match chunks
+            .stored
+            .binary_search_by_key(&slot, |(column, _)| *column)
+        {
+            Ok(at) => &chunks.stored[at].1,
+            Err(_) => &chunks.by_slot[slot],
+        }
+    }
+
+    /// Bytes of a block as it is stored: what a near copy saves is counted in them, whatever it takes itself.
+    pub(crate) fn stored_block_bytes(&self, column: usize, block: usize) -> u64 {
+        self.slot_chunk(column).block_range(block).len() as u64
+    }
+
+    /// The chunk in a slot as it is read: near, where it has a near copy.
+    fn read_chunk(&self, slot: usize) -> &Chunk<'_> {
+        &self.chunks.borrow_dependent().by_slot[slot]
+    }
+
+    /// A column's chunk as it is stored, in the replica that is read.
+    pub(crate) fn stored_chunk(&self, column: usize) -> &Chunk<'_> {
+        self.slot_chunk(column)
     }
 
     /// Its near memory besides copies of chunks.
@@ -230,10 +267,7 @@ impl Segment {
 
     /// The near copy of a column's chunk.
     pub(crate) fn near(&self, column: usize) -> Option<&Arc<NearCopy>> {
-        match &self.chunks.borrow_owner().bytes[column] {
-            ChunkBytes::Near(copy) => Some(copy),
-            ChunkBytes::Far(..) | ChunkBytes::Placeholder(_) => None,
-        }
+        self.chunks.borrow_owner().bytes[column].near()
     }
 
     /// A column's chunk in the stored copy that is read without a near one; empty for a placeholder.
@@ -254,11 +288,11 @@ impl Segment {
     /// read near.
     fn far(&self, slot: usize) -> Option<(&Arc<OwnedExtent>, &Arc<ExtentCopy>, &Range<usize>)> {
         match &self.chunks.borrow_owner().bytes[slot] {
-            ChunkBytes::Near(..) | ChunkBytes::Placeholder(_) => None,
             ChunkBytes::Far(read, place) => {
                 let extent = self.entry.replica(self.slots.replica(slot)).extent as usize;
                 Some((self.extents[extent].as_ref()?, read, place))
             }
+            _ => None,
         }
     }
 

@@ -223,15 +223,14 @@ impl Segment {
     ) -> Result<Arc<Self>, DamageError> {
         let read = &parts.bytes[..slots.columns()];
         let speeds = read.iter().map(ChunkBytes::speed).collect();
-        let chunks = ChunkCell::try_new(
+        let chunks: Result<ChunkCell, DamageError> = ChunkCell::try_new(
             parts,
             |ChunkParts {
                  bytes,
                  chunk_headers,
              }| {
-                let by_slot = bytes.iter().zip(slots.iter()).enumerate();
-                let opened = by_slot.map(|(slot, (bytes, replica))| {
-                    let (head, bytes) = (chunk_headers.of(slot), bytes.bytes());
+                let open = |slot, bytes| {
+                    let (head, replica) = (chunk_headers.of(slot), slots.replica(slot));
                     match placeholders.contains_key(&replica.column) {
                         true => open_as(
                             head,
@@ -243,8 +242,19 @@ impl Segment {
                         ),
                         false => open_bytes(head, bytes, spec, replica, &entry),
                     }
-                });
-                opened.collect::<Result<_, _>>().map(OpenChunks)
+                };
+                let (mut by_slot, mut stored) = (Vec::with_capacity(bytes.len()), Vec::new());
+                for (slot, bytes) in bytes.iter().enumerate() {
+                    by_slot.push(match bytes {
+                        ChunkBytes::Reencoded(copy, extent, place) => {
+                            stored.push((slot, open(slot, &extent[place.clone()])?));
+                            let column = slots.replica(slot).column;
+                            open_as(copy, copy, spec.columns[column].ty, spec, column, &entry)?
+                        }
+                        bytes => open(slot, bytes.bytes())?,
+                    });
+                }
+                Ok(OpenChunks { by_slot, stored })
             },
         );
         let mut opened = Self {
@@ -258,9 +268,11 @@ impl Segment {
             placeholders,
             looked_up: None,
         };
-        let is_fixed = |column| {
-            let is_near = opened.near(column).is_some();
-            is_near && opened.slots.looks_up_near(column) || opened.is_placeholder(column)
+        // What is asked for near in an encoding of its own is so for lookups as well.
+        let is_fixed = |column| match &opened.chunks.borrow_owner().bytes[column] {
+            ChunkBytes::Near(_) => opened.slots.looks_up_near(column),
+            ChunkBytes::Reencoded(..) | ChunkBytes::Placeholder(_) => true,
+            ChunkBytes::Far(..) => false,
         };
         if let Some(slots) = opened.slots.for_lookups(is_fixed) {
             // A near copy is one of the replica that is scanned: lookups that stay in another one make no case for it.
@@ -268,7 +280,9 @@ impl Segment {
             let uses = opened.uses.iter().enumerate();
             let uses = uses.map(|(column, uses)| {
                 let is_same = slots.replica(column) == opened.slots.replica(column);
-                let counts = is_same || opened.slots.looks_up_near(column);
+                let counts = is_same
+                    || opened.slots.looks_up_near(column)
+                    || opened.near_encoding(spec, column).is_some();
                 Arc::clone(if counts { uses } else { &elsewhere })
             });
             let uses = uses.collect();

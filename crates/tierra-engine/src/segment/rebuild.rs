@@ -70,7 +70,7 @@ impl Segment {
             let extent = self.far(other).map(|(extent, ..)| extent);
             match extent {
                 Some(extent) => self.is_stored(other, block, extent),
-                None => self.slot_chunk(other).verify_block(block).is_ok(),
+                None => self.read_chunk(other).verify_block(block).is_ok(),
             }
         })
     }
@@ -111,7 +111,17 @@ impl Segment {
         dictionary: Option<&Dictionary>,
     ) -> Result<ArrayRef, ScanError> {
         self.check_there(spec, column, 0)?;
-        let chunk = self.chunk(column);
+        self.values_of(spec, column, self.chunk(column), dictionary)
+    }
+
+    /// All values of a chunk of a column.
+    pub(super) fn values_of(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        chunk: &Chunk<'_>,
+        dictionary: Option<&Dictionary>,
+    ) -> Result<ArrayRef, ScanError> {
         let mut reader = ColumnReader::new(spec.columns[column].ty, self.rows());
         let mut scratch = Scratch::new();
         for block in 0..self.blocks() {
@@ -162,7 +172,7 @@ impl Segment {
         block: usize,
         dictionary: Option<&Dictionary>,
     ) -> Option<ArrayRef> {
-        let chunk = self.slot_chunk(slot);
+        let chunk = self.read_chunk(slot);
         let is_lost = self.far(slot).is_some_and(|(_, read, place)| {
             let range = chunk.block_range(block);
             read.is_lost(&(place.start + range.start..place.start + range.end))
@@ -176,7 +186,7 @@ impl Segment {
         }
         let values = decoded(chunk, block, dictionary)?;
         let asked = self.slot_chunk(asked).value_checksums();
-        let checksums = asked.or_else(|| chunk.value_checksums());
+        let checksums = asked.or_else(|| self.slot_chunk(slot).value_checksums());
         let ty = chunk.logical_type();
         let is_valid = checksums.is_none_or(|known| known.matches(block, ty, &values));
         if !is_valid {
@@ -203,7 +213,7 @@ impl Segment {
     /// What a slot is read from: a tier and an encoding.
     pub(super) fn name_of(&self, slot: usize) -> String {
         let tier = self.far(slot).map(|(_, read, _)| read.tier_name().clone());
-        let encoding = self.slot_chunk(slot).encoding();
+        let encoding = self.read_chunk(slot).encoding();
         format!("{}/{encoding}", tier.as_deref().unwrap_or("near memory"))
     }
 }

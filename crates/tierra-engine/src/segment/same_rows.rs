@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tierra_column::{Chunk, ChunkPlan, Encoding, LogicalType};
+use tierra_memory::emulation::begin_read;
 use tierra_memory::placement::{LineTimes, Uses};
 use tierra_memory::{NearCopy, NearMemory};
 
@@ -18,9 +20,12 @@ use crate::spec::TableSpec;
 use crate::storage::extent::OwnedExtent;
 use crate::storage::verified::VerifiedBits;
 
+/// Texts take at most about so many times as much where they are plain as where they are packed.
+const TEXTS_SHRINK: u64 = 4;
+
 impl Segment {
     /// The same segment with near copies of all chunks that may have one, as far as there is room; columns that request one come
-    /// first.
+    /// first. None has to be encoded for it.
     pub(crate) fn with_near_copies(
         &self,
         spec: &TableSpec,
@@ -41,8 +46,8 @@ impl Segment {
         Ok(self.with_near(spec, copies)?)
     }
 
-    /// A near copy of a column's chunk, verified; `None` if there is one already, there is no room, or copying was stopped
-    /// ([`checked_copy`]).
+    /// A near copy of a column's chunk, verified, in the encoding that the column's near copies have; `None` if there is one already,
+    /// there is no room, or copying was stopped ([`checked_copy`]).
     pub(crate) fn near_copy(
         &self,
         spec: &TableSpec,
@@ -53,10 +58,113 @@ impl Segment {
         let Some((_, read, range)) = self.far(column) else {
             return Ok(None);
         };
+        let mut goes_on = goes_on;
+        if let Some(encoding) = self.near_encoding(spec, column) {
+            if !near.has_room(self.near_bytes(spec, column)) {
+                return Ok(None);
+            }
+            if let Some(bytes) = self.reencoded(spec, column, encoding)? {
+                self.uses[column].note_near_bytes(bytes.len() as u64);
+                let is_wanted = goes_on(0);
+                let copy = is_wanted.then(|| near.copy_while(&bytes, goes_on));
+                return Ok(copy.flatten().map(Arc::new));
+            }
+        }
         self.restore_column(spec, column)?;
         let check = |copy: &[u8]| self.check_copy(spec, column, copy);
         let repair = || self.verify_column(spec, column);
         checked_copy(near, &read[range.clone()], goes_on, check, repair)
+    }
+
+    /// The encoding that a near copy of a column's chunk is to have, where it is not the stored one.
+    pub(super) fn near_encoding(&self, spec: &TableSpec, column: usize) -> Option<Encoding> {
+        if self.is_placeholder(column) {
+            return None;
+        }
+        let stored = self.stored_chunk(column).encoding();
+        let wanted = spec.columns[column].near_encoding;
+        // Indexes and groups speak of codes.
+        wanted.filter(|wanted| *wanted != stored && !stored.uses_dictionary())
+    }
+
+    /// Bytes of a column's near copy, or of one that would be made. One in an encoding of its own is taken to be no smaller than its
+    /// values are in memory until it was made once, so that no other copy is given up for one that then has no room.
+    pub(crate) fn near_bytes(&self, spec: &TableSpec, column: usize) -> u64 {
+        if let Some(copy) = self.near(column) {
+            return copy.len() as u64;
+        }
+        let stored = self.stored_bytes(column);
+        if self.near_encoding(spec, column).is_none() {
+            return stored;
+        }
+        let unpacked = || match spec.columns[column].ty {
+            LogicalType::Varchar => stored * TEXTS_SHRINK,
+            ty => (self.rows() * ty.arrow().primitive_width().unwrap_or(1)) as u64,
+        };
+        let known = self.uses[column].near_bytes();
+        known.unwrap_or_else(|| stored.max(unpacked()))
+    }
+
+    /// A column's chunk in another encoding; `None` if its values cannot be encoded so. Far memory is read once, and what was read is
+    /// checked.
+    fn reencoded(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        encoding: Encoding,
+    ) -> Result<Option<Vec<u8>>, ScanError> {
+        let Some((_, read, range)) = self.far(column) else {
+            return Ok(None);
+        };
+        self.restore_column(spec, column)?;
+        let copied = || {
+            let stored = &read[range.clone()];
+            let _transfer = begin_read(stored);
+            stored.to_vec()
+        };
+        let mut stored = copied();
+        if self.check_copy(spec, column, &stored).is_err() {
+            self.verify_column(spec, column)?;
+            stored = copied();
+            self.check_copy(spec, column, &stored)?;
+        }
+        let (ty, head) = (spec.columns[column].ty, self.chunk_headers().of(column));
+        let chunk = Chunk::with_header(head, &stored, ty);
+        let chunk = chunk.map_err(|source| self.damaged(spec, column, 0, source))?;
+        let values = [self.values_of(spec, column, &chunk, None)?];
+        let plan = ChunkPlan::new(ty, &values, Some(encoding), None);
+        let Ok(plan) = plan.inspect_err(|error| {
+            let (table, column) = (&spec.name, &spec.columns[column].name);
+            tracing::warn!(table, column, %error, "a near copy is encoded as its chunk is stored");
+        }) else {
+            return Ok(None);
+        };
+        // Others give way to plain.
+        if plan.encoding() != encoding {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; plan.len_bytes()];
+        plan.write(&mut bytes);
+        Ok(Some(bytes))
+    }
+
+    /// A near copy as what a column is read from. A chunk says in which encoding it is.
+    fn read_near(
+        &self,
+        spec: &TableSpec,
+        column: usize,
+        copy: Arc<NearCopy>,
+    ) -> Option<ChunkBytes> {
+        let replica = self.slots.replica(column);
+        let chunk = Chunk::with_header(&copy, &copy, spec.columns[column].ty);
+        let encoding = chunk.map(|chunk| chunk.encoding());
+        match encoding.is_ok_and(|it| it != self.entry.replica(replica).encoding) {
+            false => Some(ChunkBytes::Near(copy)),
+            true => match far_bytes(&self.entry, &self.extents, replica)? {
+                ChunkBytes::Far(read, place) => Some(ChunkBytes::Reencoded(copy, read, place)),
+                _ => None,
+            },
+        }
     }
 
     /// The same segment with these columns read from other near copies, or from none.
@@ -66,9 +174,16 @@ impl Segment {
         copies: impl IntoIterator<Item = (usize, Option<Arc<NearCopy>>)>,
     ) -> Result<Arc<Self>, DamageError> {
         let mut bytes = self.bytes_in(&self.entry, &self.extents, |_| false);
+        let mut gone = Vec::new();
         for (column, copy) in copies {
-            let stored = far_bytes(&self.entry, &self.extents, self.slots.replica(column));
-            if let Some(other) = copy.map(ChunkBytes::Near).or(stored) {
+            if copy.is_none() {
+                gone.push(column);
+            }
+            let other = match copy {
+                Some(copy) => self.read_near(spec, column, copy),
+                None => far_bytes(&self.entry, &self.extents, self.slots.replica(column)),
+            };
+            if let Some(other) = other {
                 bytes[column] = other;
             }
         }
@@ -78,7 +193,10 @@ impl Segment {
             chunk_headers,
         };
         let (entry, extents) = (self.entry.clone(), self.extents.clone());
-        self.of_same_rows(entry, parts, extents, spec, self.verified.clone())
+        // What was verified since damage was found somewhere was the near copy.
+        let mut verified = self.verified.clone();
+        verified.take_bits(&gone, None);
+        self.of_same_rows(entry, parts, extents, spec, verified)
     }
 
     /// The same rows with other replicas of some chunks. Near copies of replicas that are still read stay.
@@ -188,12 +306,17 @@ impl Segment {
             let before = self.slots.of(replica);
             let before = before.expect("both have the same replicas");
             let now = &self.chunks.borrow_owner().bytes[before];
-            let is_near = matches!(now, ChunkBytes::Near(_));
             // Only what is read, by column, has near copies.
-            let stored = (is_near && slot != before)
-                .then(|| far_bytes(&self.entry, &self.extents, replica))
-                .flatten();
-            bytes.push(stored.unwrap_or_else(|| now.clone()));
+            bytes.push(match now {
+                now if slot == before => now.clone(),
+                ChunkBytes::Near(_) => {
+                    far_bytes(&self.entry, &self.extents, replica).unwrap_or_else(|| now.clone())
+                }
+                ChunkBytes::Reencoded(_, read, place) => {
+                    ChunkBytes::Far(read.clone(), place.clone())
+                }
+                now => now.clone(),
+            });
             places.push(before);
         }
         let chunk_headers = self.chunk_headers().in_slots(places.into_iter());
@@ -211,7 +334,11 @@ impl Segment {
         verified.take_bits(&changed, None);
         if let Some(other) = other {
             let columns = changed.into_iter();
-            let theirs: Vec<usize> = columns.filter(|column| reads_as(other, *column)).collect();
+            let theirs = columns.filter(|column| {
+                // What was verified there of a near copy was not what is stored.
+                reads_as(other, *column) && other.near(*column).is_none()
+            });
+            let theirs: Vec<usize> = theirs.collect();
             verified.take_bits(&theirs, Some(&other.verified));
         }
         let (slots, placeholders) = (Arc::new(slots), self.placeholders.clone());
@@ -265,9 +392,18 @@ impl Segment {
     ) -> Vec<ChunkBytes> {
         let now = self.chunks.borrow_owner().bytes.iter();
         let bytes = now.zip(self.slots.iter()).map(|(now, replica)| {
-            let moves = matches!(now, ChunkBytes::Far(..)) || is_anew(replica);
-            let stored = moves.then(|| far_bytes(entry, extents, replica)).flatten();
-            stored.unwrap_or_else(|| now.clone())
+            let stays = matches!(now, ChunkBytes::Near(_) | ChunkBytes::Placeholder(_));
+            if stays && !is_anew(replica) {
+                return now.clone();
+            }
+            match (now, far_bytes(entry, extents, replica)) {
+                (ChunkBytes::Reencoded(copy, ..), Some(ChunkBytes::Far(read, place)))
+                    if !is_anew(replica) =>
+                {
+                    ChunkBytes::Reencoded(copy.clone(), read, place)
+                }
+                (now, stored) => stored.unwrap_or_else(|| now.clone()),
+            }
         });
         bytes.collect()
     }

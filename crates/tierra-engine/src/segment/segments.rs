@@ -5,7 +5,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use tierra_column::{DistinctSketch, Encoding};
+use tierra_column::DistinctSketch;
 
 use super::Segment;
 
@@ -104,12 +104,10 @@ impl SealedDistinct {
             self.others += segment.rows() as u64;
             return;
         }
-        let chunk = segment.chunk(column);
+        // Near copies come and go.
+        let chunk = segment.stored_chunk(column);
         let values = (chunk.rows() - chunk.null_count()) as u64;
-        if segment
-            .encoding(column)
-            .is_some_and(Encoding::uses_dictionary)
-        {
+        if chunk.encoding().uses_dictionary() {
             self.has_codes = true;
         } else if let Some(sketch) = chunk.distinct_sketch() {
             self.sketch.merge(&sketch);

@@ -32,6 +32,8 @@ pub struct ColumnSpec {
     pub encoding: Option<Encoding>,
     /// `Some(true)`: copied near before others; `Some(false)`: never; `None`: while the budget lasts.
     pub near: Option<bool>,
+    /// The encoding of near copies; `None`, and for chunks with codes of a dictionary: the one in which the chunk is stored.
+    pub near_encoding: Option<Encoding>,
     /// An index stored beside the chunks. It needs encoding `dictionary`, which is the default then.
     pub index: Option<IndexKind>,
 }
@@ -45,6 +47,7 @@ impl ColumnSpec {
             nullable: true,
             encoding: None,
             near: None,
+            near_encoding: None,
             index: None,
         }
     }
@@ -140,6 +143,16 @@ pub enum SpecError {
         /// The specified index.
         index: IndexKind,
     },
+    /// An encoding for the near copies of a column that is stored as codes of a dictionary, or these codes for those of another.
+    #[error(
+        "column {column:?}: its near copies cannot have encoding {encoding}: chunks with codes of a dictionary are copied as they are, and no others have codes; leave the near encoding out"
+    )]
+    NearEncoding {
+        /// The column.
+        column: String,
+        /// The encoding specified for near copies.
+        encoding: Encoding,
+    },
     /// An encoding that the column's type does not have.
     #[error(
         "column {column:?}: {ty} cannot be stored with encoding {encoding}: choose plain, or leave the choice to Tierra"
@@ -183,6 +196,16 @@ impl TableSpec {
                     column: column.name.clone(),
                     precision,
                     scale,
+                });
+            }
+            let has_codes =
+                column.index.is_some() || column.encoding.is_some_and(Encoding::uses_dictionary);
+            if let Some(encoding) = column.near_encoding
+                && (has_codes || encoding.uses_dictionary())
+            {
+                return Err(SpecError::NearEncoding {
+                    column: column.name.clone(),
+                    encoding,
                 });
             }
             if let Some(index) = column.index
@@ -241,6 +264,7 @@ impl TableSpec {
             name,
             ty,
             encoding,
+            near_encoding,
             index,
             ..
         } in &self.columns
@@ -252,7 +276,8 @@ impl TableSpec {
                     index,
                 });
             }
-            if let Some(encoding) = encoding.filter(|encoding| !encoding.supports(*ty)) {
+            let mut encodings = encoding.iter().chain(near_encoding);
+            if let Some(&encoding) = encodings.find(|encoding| !encoding.supports(*ty)) {
                 return Err(SpecError::Encoding {
                     column: name.clone(),
                     ty: *ty,

@@ -155,6 +155,14 @@ impl<'v> Object<'v> {
         }
     }
 
+    /// Bytes of its near copy, or of one that would be made.
+    pub(crate) fn near_bytes(&self, spec: &TableSpec) -> u64 {
+        match self {
+            Self::Chunk(segment, column) => segment.near_bytes(spec, *column),
+            Self::Part(_) | Self::Run(_) => self.stored_bytes(),
+        }
+    }
+
     /// The stored copy that is read without a near one, to measure how fast it is.
     pub(crate) fn stored(&self) -> &'v [u8] {
         match self {
@@ -194,7 +202,7 @@ impl<'v> Object<'v> {
     /// The object as a candidate for near memory.
     pub(crate) fn candidate(&self, spec: &TableSpec, saved: Saved) -> Candidate {
         Candidate {
-            bytes: NearMemory::taken_by(self.stored_bytes()),
+            bytes: NearMemory::taken_by(self.near_bytes(spec)),
             saved,
             is_near: self.near().is_some(),
             preference: self.near_preference(spec),

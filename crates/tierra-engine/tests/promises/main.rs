@@ -59,6 +59,7 @@ mod lost_publication;
 mod merge;
 mod missing_tiers;
 mod moved;
+mod near_encodings;
 mod offline_damage;
 mod read_only;
 mod refusal;

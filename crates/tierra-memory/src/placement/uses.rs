@@ -1,4 +1,4 @@
-//! What was read of an object, and what a near copy of it would have saved.
+//! What was read of an object, what a near copy of it would have saved, and the room that one takes.
 //!
 //! For objects of many lines that many threads read at a time, such as a column's chunk. How much of one is read
 //! varies more than how often, so lines are counted, sequential and random ones; a [`Heat`](super::Heat) of seven bits counts uses
@@ -32,6 +32,8 @@ pub struct Uses {
     alone_ns: AtomicU64,
     just_now_ns: AtomicU64,
     cooldown_s: AtomicU64,
+    /// 0: unknown.
+    near_bytes: AtomicU64,
 }
 
 /// What a near copy of an object saves, or would, as of when it was settled ([`Uses::settle`]).
@@ -65,6 +67,16 @@ impl Uses {
     /// Nanoseconds that a near copy saves, or would: [`Saved::recent_saving_ns`] as of the last [`Uses::settle`].
     pub fn saved_ns(&self) -> f64 {
         value(&self.in_order_ns) + value(&self.alone_ns)
+    }
+
+    /// A near copy of it has, or would have, as many bytes: where it is not made of the stored ones as they are.
+    pub fn note_near_bytes(&self, bytes: u64) {
+        self.near_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The bytes of a near copy, if they were noted.
+    pub fn near_bytes(&self) -> Option<u64> {
+        Some(self.near_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
     /// Its near copy was taken for another object.

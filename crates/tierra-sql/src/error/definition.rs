@@ -55,7 +55,7 @@ pub enum DefinitionError {
     },
     /// `WITH (..)` with something unknown.
     #[error(
-        "option '{option}' is unknown; write 'COLUMN.encoding' = '{}', 'COLUMN.tier' = 'near|far', 'COLUMN.index' = 'inverted', 'replicas' = 'TIER, ..' or 'COLUMN.replicas' = 'TIER, ..'",
+        "option '{option}' is unknown; write 'COLUMN.encoding' = '{}', 'COLUMN.tier' = 'near|far', 'COLUMN.near_encoding' = 'ENCODING', 'COLUMN.index' = 'inverted', 'replicas' = 'TIER, ..' or 'COLUMN.replicas' = 'TIER, ..'",
         Encoding::ALL.map(Encoding::name).join("|")
     )]
     UnknownOption {

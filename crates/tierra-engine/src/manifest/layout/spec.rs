@@ -26,6 +26,9 @@ impl ColumnPositions {
     }
 }
 
+/// In the byte of a column's placement: the encoding of its near copies follows.
+const HAS_NEAR_ENCODING: u8 = 4;
+
 pub(super) fn encode_spec(out: &mut Encoder, table: &TableEntry) {
     let spec = &table.spec;
     out.text(&spec.name);
@@ -37,11 +40,18 @@ pub(super) fn encode_spec(out: &mut Encoder, table: &TableEntry) {
         column.ty.tag().into_iter().for_each(|byte| out.u8(byte));
         out.u8(u8::from(column.nullable));
         encode_encoding(out, column.encoding);
-        out.u8(match column.near {
+        let near = match column.near {
             None => 0,
             Some(true) => 1,
             Some(false) => 2,
-        });
+        };
+        match column.near_encoding {
+            None => out.u8(near),
+            Some(encoding) => {
+                out.u8(near | HAS_NEAR_ENCODING);
+                out.u8(encoding.tag());
+            }
+        }
         out.u8(match column.index {
             None => 0,
             Some(IndexKind::Inverted) => 1,
@@ -96,7 +106,17 @@ fn decode_column(input: &mut Decoder) -> Result<ColumnSpec, ManifestError> {
         other => return Err(input.fault(format!("column {name:?} has nullability {other}"))),
     };
     let encoding = decode_encoding(input, &name)?;
-    let near = match input.u8()? {
+    let placement = input.u8()?;
+    let near_encoding = match placement & HAS_NEAR_ENCODING {
+        0 => None,
+        _ => match decode_encoding(input, &name)? {
+            Some(encoding) => Some(encoding),
+            None => {
+                return Err(input.fault(format!("column {name:?} has near copies in no encoding")));
+            }
+        },
+    };
+    let near = match placement & !HAS_NEAR_ENCODING {
         0 => None,
         1 => Some(true),
         2 => Some(false),
@@ -113,6 +133,7 @@ fn decode_column(input: &mut Decoder) -> Result<ColumnSpec, ManifestError> {
         nullable,
         encoding,
         near,
+        near_encoding,
         index,
     })
 }

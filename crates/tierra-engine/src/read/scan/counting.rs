@@ -87,7 +87,7 @@ impl Counting {
         self.counters.blocks_read += 1;
         let stored = segment.chunk(column).stored_block(block);
         let bytes = stored.len() as u64;
-        self.read_bytes[column] += bytes;
+        self.read_bytes[column] += segment.stored_block_bytes(column, block);
         match segment.speed(column) {
             Speed::Near => self.counters.bytes_near += bytes,
             Speed::Far => self.counters.bytes_far += bytes,

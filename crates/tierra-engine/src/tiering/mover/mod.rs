@@ -313,7 +313,7 @@ impl Rounds {
                 Some((number, false)) => {
                     object.uses().start_cooldown();
                     moves[number].far.push((*table, object.name()));
-                    moves[number].far_bytes += object.stored_bytes();
+                    moves[number].far_bytes += object.near_bytes(tables[*table].spec());
                 }
             }
         }

@@ -25,6 +25,8 @@ pub(super) enum BackgroundTask {
     Index(Arc<Table>),
     /// Copies the parts of a table's indexes near.
     CopyIndexes(Arc<Table>),
+    /// Copies a segment's chunks near, some of which have to be encoded for it. Last: nothing else waits for it.
+    CopyChunks(Arc<Table>, u32),
     /// Builds a version's key index.
     Keys(Arc<Table>, Arc<TableVersion>),
     /// Compacts segments of a table.
@@ -38,6 +40,7 @@ impl BackgroundTask {
         match self {
             BackgroundTask::Index(table)
             | BackgroundTask::CopyIndexes(table)
+            | BackgroundTask::CopyChunks(table, _)
             | BackgroundTask::Keys(table, _)
             | BackgroundTask::Compact(table) => Some(table),
             BackgroundTask::Answer(_) => None,
@@ -47,9 +50,19 @@ impl BackgroundTask {
     /// Whether the two tasks may run in either order.
     fn is_independent_of(&self, other: &BackgroundTask) -> bool {
         match (self.table(), other.table()) {
+            (Some(_), Some(_)) if self.is_last() || other.is_last() => true,
             (Some(a), Some(b)) => !Arc::ptr_eq(a, b),
             _ => false,
         }
+    }
+
+    /// Whether it is done before another one that was asked for earlier.
+    fn is_before(&self, other: &BackgroundTask) -> bool {
+        self.table().is_some() && !self.is_last() && other.is_last()
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(self, BackgroundTask::CopyChunks(..))
     }
 }
 
@@ -69,9 +82,13 @@ impl Background {
         let is_asked_for = dependent
             .next()
             .is_some_and(|last| discriminant(last) == discriminant(&task));
-        if task.table().is_none() || !is_asked_for {
-            self.tasks.push_back(task);
+        if task.table().is_some() && is_asked_for {
+            return;
         }
+        let mut waiting = self.tasks.iter().enumerate().skip(1);
+        let overtaken = waiting.find(|(_, other)| task.is_before(other));
+        let at = overtaken.map_or(self.tasks.len(), |(at, _)| at);
+        self.tasks.insert(at, task);
     }
 
     /// Adds a task to be done next.
@@ -173,6 +190,33 @@ mod tests {
     fn load(table: &Arc<Table>, numbers: std::ops::Range<i32>) {
         table.append(&[rows(table, numbers)]).unwrap();
         table.seal().unwrap();
+    }
+
+    #[test]
+    fn chunks_are_copied_after_what_others_wait_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = create(&dir);
+        let (table, mut background) = (table(&database, "t"), Background::default());
+        let (reply, _answer) = std::sync::mpsc::sync_channel(1);
+        for segment in [1, 2] {
+            background.push(BackgroundTask::CopyChunks(table.clone(), segment));
+        }
+        for _ in 0..2 {
+            background.push(BackgroundTask::Index(table.clone()));
+            background.push(BackgroundTask::CopyIndexes(table.clone()));
+        }
+        background.push(BackgroundTask::Answer(reply));
+        background.push(BackgroundTask::CopyChunks(table.clone(), 3));
+        let order = background.tasks.iter().map(|task| match task {
+            BackgroundTask::CopyChunks(_, segment) => segment.to_string(),
+            BackgroundTask::Index(_) => "index".to_owned(),
+            BackgroundTask::CopyIndexes(_) => "indexes near".to_owned(),
+            BackgroundTask::Answer(_) => "answer".to_owned(),
+            _ => unreachable!("it was not pushed"),
+        });
+        // The first may have begun.
+        let expected = ["1", "index", "indexes near", "2", "answer", "3"];
+        assert_eq!(order.collect::<Vec<_>>(), expected);
     }
 
     #[test]

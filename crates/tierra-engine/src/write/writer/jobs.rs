@@ -50,8 +50,8 @@ pub(super) enum JobKind {
     },
     /// Makes a run of keys.
     Run(RunStep),
-    /// Copies parts and runs near, as far as the budget goes.
-    Copy { indexes: Vec<ObjectName> },
+    /// Copies parts and runs, or chunks, near, as far as the budget goes.
+    Copy { objects: Vec<ObjectName> },
     /// Builds the near part of a version's key index.
     Keys { version: Arc<TableVersion> },
     /// Makes one segment of the rows that are left in others.
@@ -70,7 +70,7 @@ pub(super) enum Made {
     Run(Result<Arc<KeyRun>, RunError>),
     Copies {
         copied: Vec<NearChange>,
-        /// Whether a damaged object was given up.
+        /// Whether a damaged index was given up.
         damaged: bool,
     },
     /// The version has its key index now, or the reason why not.
@@ -102,7 +102,7 @@ impl Job {
             }
             JobKind::Run(step) => Made::Run(step.run(storage, table)),
             JobKind::Compact(step) => Made::Compacted(step.run(storage, table)),
-            JobKind::Copy { indexes } => copy_near(storage, table, indexes),
+            JobKind::Copy { objects } => copy_near(storage, table, objects),
             JobKind::Keys { version } => {
                 let key = table.key();
                 let built = key.map(|key| key.index(table, version).map(drop));
@@ -173,18 +173,19 @@ impl PartStep {
     }
 }
 
-/// Copies parts and runs near. Gives up those that turn out to be damaged.
-fn copy_near(storage: &Storage, table: &Table, indexes: &[ObjectName]) -> Made {
+/// Copies these near. Gives up parts and runs that turn out to be damaged.
+fn copy_near(storage: &Storage, table: &Table, objects: &[ObjectName]) -> Made {
     let (mut copied, mut damaged) = (Vec::new(), false);
-    let current = table.current();
-    for name in indexes {
-        if storage.is_closing() {
+    for name in objects {
+        if storage.is_closing() || table.check_alive().is_err() {
             break;
         }
-        let Some(index) = name.find(&current) else {
+        // Not longer than for one of them: near copies that are taken away are free when no version has them.
+        let current = table.current();
+        let Some(object) = name.find(&current) else {
             continue;
         };
-        let copy = || index.copy(table.spec(), &storage.near, |_| true);
+        let copy = || object.copy(table.spec(), &storage.near, |_| true);
         // Pages are lost faster than they can be read: treated as damaged.
         match storage.read_validated(copy).unwrap_or(Ok(None)) {
             Ok(None) => {}
@@ -193,13 +194,18 @@ fn copy_near(storage: &Storage, table: &Table, indexes: &[ObjectName]) -> Made {
                 copy,
             }),
             Err(CopyError::Index(error)) => {
-                index.give_up(table.spec(), &error);
+                object.give_up(table.spec(), &error);
                 damaged = true;
             }
-            Err(CopyError::Chunk(_)) => damaged = true,
+            Err(CopyError::Chunk(error)) => warn_of_damage(table, &error),
         }
     }
     Made::Copies { copied, damaged }
+}
+
+/// The chunk is open already; its readable blocks can be read.
+fn warn_of_damage(table: &Table, error: &StorageError) {
+    tracing::warn!(table = %table.spec().name, %error, "a chunk is damaged: no near copy of it was made");
 }
 
 fn build_part(

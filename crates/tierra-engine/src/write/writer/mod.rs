@@ -190,7 +190,16 @@ impl Writer {
             Request::IndexKeys { table, version } => {
                 self.background.push(BackgroundTask::Keys(table, version));
             }
-            Request::CopyNear { table, segment } => near::copy(&self.storage, &table, segment),
+            Request::CopyNear { table, segment } => {
+                let mut columns = table.spec().columns.iter();
+                match columns.any(|column| column.near_encoding.is_some()) {
+                    // Encoding takes too long for this thread.
+                    true => self
+                        .background
+                        .push(BackgroundTask::CopyChunks(table, segment)),
+                    false => near::copy(&self.storage, &table, segment),
+                }
+            }
             Request::PlaceNear {
                 table,
                 changes,

@@ -33,9 +33,12 @@ pub(crate) fn create_statement(spec: &TableSpec, replicas: &Replicas) -> String 
             let index = column.index.map(|index| ("index", index.to_string()));
             let name = column.name.replace('\'', "''");
             let option = move |(key, value)| format!("'{name}.{key}' = '{value}'");
+            let near = column
+                .near_encoding
+                .map(|e| ("near_encoding", e.to_string()));
             let copies = replicas.columns.get(&column.name);
             let copies = copies.map(|tiers| ("replicas", tiers.join(", ")));
-            let placed = tier.into_iter().chain(copies);
+            let placed = tier.into_iter().chain(near).chain(copies);
             encoding.into_iter().chain(placed).chain(index).map(option)
         })
         .collect();
@@ -84,12 +87,11 @@ mod tests {
         price.encoding = Some(Encoding::Dictionary);
         price.near = Some(false);
         price.index = Some(IndexKind::Inverted);
+        let mut id = ColumnSpec::new("id", LogicalType::Integer).not_null();
+        id.near_encoding = Some(Encoding::Static);
         let spec = TableSpec {
             name: "Items".into(),
-            columns: vec![
-                ColumnSpec::new("id", LogicalType::Integer).not_null(),
-                price,
-            ],
+            columns: vec![id, price],
             primary_key: vec![0],
         };
         let mut replicas = Replicas::of_table(["far"]);
@@ -97,7 +99,7 @@ mod tests {
         assert_eq!(
             create_statement(&spec, &replicas),
             "CREATE TABLE \"Items\" (\n  id INTEGER NOT NULL,\n  price DECIMAL(9, 2),\n  \
-             PRIMARY KEY (id)\n) WITH ('price.encoding' = 'dictionary', 'price.tier' = 'far', \
+             PRIMARY KEY (id)\n) WITH ('id.near_encoding' = 'static', 'price.encoding' = 'dictionary', 'price.tier' = 'far', \
              'price.replicas' = 'b', 'price.index' = 'inverted');"
         );
         let spec = TableSpec {
