@@ -201,9 +201,9 @@ mod tests {
         for segment in [1, 2] {
             background.push(BackgroundTask::CopyChunks(table.clone(), segment));
         }
-        for _ in 0..2 {
-            background.push(BackgroundTask::Index(table.clone()));
-            background.push(BackgroundTask::CopyIndexes(table.clone()));
+        let of_indexes = [BackgroundTask::Index, BackgroundTask::CopyIndexes];
+        for task in of_indexes.iter().flat_map(|task| [task, task]) {
+            background.push(task(table.clone()));
         }
         background.push(BackgroundTask::Answer(reply));
         background.push(BackgroundTask::CopyChunks(table.clone(), 3));
