@@ -53,12 +53,12 @@ impl Segment {
         spec: &TableSpec,
         column: usize,
         near: &NearMemory,
-        goes_on: impl FnMut(usize) -> bool,
+        mut goes_on: impl FnMut(usize) -> bool,
     ) -> Result<Option<Arc<NearCopy>>, ScanError> {
         let Some((_, read, range)) = self.far(column) else {
             return Ok(None);
         };
-        let mut goes_on = goes_on;
+        self.restore_column(spec, column)?;
         if let Some(encoding) = self.near_encoding(spec, column) {
             if !near.has_room(self.near_bytes(spec, column)) {
                 return Ok(None);
@@ -70,7 +70,6 @@ impl Segment {
                 return Ok(copy.flatten().map(Arc::new));
             }
         }
-        self.restore_column(spec, column)?;
         let check = |copy: &[u8]| self.check_copy(spec, column, copy);
         let repair = || self.verify_column(spec, column);
         checked_copy(near, &read[range.clone()], goes_on, check, repair)
@@ -116,7 +115,6 @@ impl Segment {
         let Some((_, read, range)) = self.far(column) else {
             return Ok(None);
         };
-        self.restore_column(spec, column)?;
         let copied = || {
             let stored = &read[range.clone()];
             let _transfer = begin_read(stored);
