@@ -17,7 +17,6 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, NullEquality, not_impl_err};
 use datafusion::error::Result;
 use datafusion::functions::core::expr_fn::coalesce;
@@ -33,6 +32,7 @@ use datafusion::logical_expr::{
     lit,
 };
 
+use super::first_rows;
 use super::references::{bound, refers};
 use crate::rules::empty_subqueries::maybe_null;
 use crate::rules::plan::schema_below;
@@ -342,22 +342,8 @@ impl Domain<'_> {
 
     /// The first rows of each value. Where the rows are sorted, they are numbered in that order.
     fn limit(&mut self, limit: &Limit) -> Result<ForAll> {
-        let below = |input: &Arc<LogicalPlan>| {
-            Arc::new(LogicalPlan::Limit(Limit {
-                input: Arc::clone(input),
-                ..limit.clone()
-            }))
-        };
-        match limit.input.as_ref() {
-            LogicalPlan::Projection(projection) => {
-                let plan = Projection::try_new(projection.expr.clone(), below(&projection.input))?;
-                return self.for_all(&LogicalPlan::Projection(plan));
-            }
-            LogicalPlan::SubqueryAlias(alias) => {
-                let plan = SubqueryAlias::try_new(below(&alias.input), alias.alias.clone())?;
-                return self.for_all(&LogicalPlan::SubqueryAlias(plan));
-            }
-            _ => {}
+        if let Some(plan) = first_rows::below_columns(limit)? {
+            return self.for_all(&plan);
         }
         let (input, keys) = match limit.input.as_ref() {
             sort @ LogicalPlan::Sort(Sort {
@@ -377,23 +363,12 @@ impl Domain<'_> {
             true => function.build()?,
             false => function.order_by(keys).build()?,
         };
-        let name = function.schema_name().to_string();
-        let row = cast(Expr::Column(Column::new_unqualified(name)), DataType::Int64);
-        let count = |count: &Option<Box<Expr>>| {
-            let count = count.as_ref()?.as_ref().clone();
-            Some(cast(count, DataType::Int64))
-        };
-        let skip = count(&limit.skip).unwrap_or(lit(0_i64));
-        // As differences, which do not overflow.
-        let behind = row - skip;
-        let mut terms = vec![behind.clone().gt(lit(0_i64))];
-        terms.extend(count(&limit.fetch).map(|fetch| behind.lt_eq(fetch)));
+        let row = Column::new_unqualified(function.schema_name().to_string());
         let kept = limit.input.schema().columns().into_iter().map(Expr::from);
         let kept: Vec<Expr> = self.values(number).chain(kept).collect();
-        let condition = conjunction(terms).expect("there is a first row");
         let plan = LogicalPlanBuilder::from(input.plan)
             .window([function])?
-            .filter(condition)?
+            .filter(first_rows::may_keep(limit, row.clone(), row))?
             .project(kept)?
             .build()?;
         Ok(ForAll { plan, number })

@@ -15,6 +15,7 @@
 
 mod domain;
 mod exists;
+mod first_rows;
 mod laterals;
 mod one_row;
 mod plain;

@@ -5,20 +5,18 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, not_impl_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::logical_plan::{Filter, Join, Limit};
+use datafusion::logical_expr::logical_plan::{Filter, Join, Limit, Sort};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
+use super::first_rows;
 use crate::rules::plan::uses;
 
-/// A plan with all rows of `plan`, perhaps more, that has them each time: without limits and without conditions on random values.
-/// Fails for the rest.
+/// A plan with all rows of `plan`, perhaps more, that has them each time: limits keep the rows that their order does not tell from
+/// the last, and conditions on random values are left out. Fails for the rest.
 pub(super) fn repeatable(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = with_more_rows(plan)?;
-    let changes = plan.exists(|node| {
-        Ok(matches!(node, LogicalPlan::Limit(_)) || uses(node, Expr::is_volatile)?)
-    })?;
-    if changes {
+    if changes(&plan)? {
         return not_impl_err!(
             "a subquery like this that refers to a row of random values, or of an aggregate over the first rows of a table: store the rows first"
         );
@@ -26,9 +24,18 @@ pub(super) fn repeatable(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(plan)
 }
 
+/// Whether rows of the plan may be others another time.
+fn changes(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| Ok(matches!(node, LogicalPlan::Limit(_)) || uses(node, Expr::is_volatile)?))
+}
+
 fn with_more_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
     match plan {
-        LogicalPlan::Limit(Limit { input, .. }) => with_more_rows(unshared(input)),
+        LogicalPlan::Limit(limit) => with_more_first_rows(limit),
+        // No order is asked for.
+        LogicalPlan::Sort(Sort {
+            input, fetch: None, ..
+        }) => with_more_rows(unshared(input)),
         LogicalPlan::Filter(Filter {
             predicate, input, ..
         }) => {
@@ -41,14 +48,24 @@ fn with_more_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
         }
         LogicalPlan::Join(join) => with_more_pairs(join),
-        LogicalPlan::Projection(_)
-        | LogicalPlan::SubqueryAlias(_)
-        | LogicalPlan::Sort(_)
-        | LogicalPlan::Union(_) => plan
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Union(_) => plan
             .map_children(|input| with_more_rows(input).map(Transformed::yes))
             .data(),
         other => Ok(other),
     }
+}
+
+/// Where more rows below would take the place of the first, all of them.
+fn with_more_first_rows(limit: Limit) -> Result<LogicalPlan> {
+    if let Some(plan) = first_rows::below_columns(&limit)? {
+        return with_more_rows(plan);
+    }
+    if !changes(&limit.input)?
+        && let Some(rows) = first_rows::with_ties(&limit)?
+    {
+        return Ok(rows);
+    }
+    with_more_rows(unshared(limit.input))
 }
 
 /// More rows on a side that an outer join adds NULLs to, or a condition that more pairs meet, would take the rows with NULLs away.
