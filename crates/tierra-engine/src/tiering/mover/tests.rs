@@ -1,18 +1,22 @@
 //! The promises of the mover's rounds: what is read most becomes near and the rest does not, answers stay the same, and if
-//! everything is read alike nothing keeps moving. Costs and times are given, not measured.
+//! everything is read alike nothing keeps moving, in whatever encoding copies are. Costs and times are given, not measured.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
-use tierra_column::LogicalType;
+use tierra_column::{Encoding, LogicalType};
 use tierra_interleave::{Execution, Lookups, Scheduling};
 use tierra_memory::placement::Costs;
 
 use crate::tiering::mover::Rounds;
-use crate::{ColumnSpec, Database, DatabaseOptions, RowId, ScanSpec, Snapshot, Table, TableSpec};
+use crate::{
+    ColumnSpec, Database, DatabaseOptions, RowId, ScanError, ScanSpec, Snapshot, Table, TableSpec,
+};
 
 const COLUMNS: usize = 20;
 const SEGMENTS: usize = 6;
@@ -98,8 +102,22 @@ fn plain(column: usize) -> ColumnSpec {
     ColumnSpec::new(format!("c{column}"), LogicalType::BigInt).not_null()
 }
 
+/// Of every second column copies are in an encoding of their own, and so are what is stored.
+fn reencoded(column: usize) -> ColumnSpec {
+    let encoded = column % 2 == 1;
+    ColumnSpec {
+        encoding: encoded.then_some(Encoding::Lz4),
+        near_encoding: encoded.then_some(Encoding::Static),
+        ..plain(column)
+    }
+}
+
 /// Reads columns as a query would, and checks the values.
 fn scan(snapshot: &Snapshot, columns: &[usize]) {
+    try_scan(snapshot, columns).unwrap();
+}
+
+fn try_scan(snapshot: &Snapshot, columns: &[usize]) -> Result<(), ScanError> {
     let spec = ScanSpec {
         projection: columns.to_vec(),
         filters: Vec::new(),
@@ -107,7 +125,7 @@ fn scan(snapshot: &Snapshot, columns: &[usize]) {
         execution: Scheduling::Auto,
     };
     let (mut cursor, mut first) = (snapshot.scan(spec).cursor(), 0);
-    while let Some(batch) = cursor.next(&[], 0).unwrap() {
+    while let Some(batch) = cursor.next(&[], 0)? {
         for (values, column) in batch.columns().iter().zip(columns) {
             let values = values.as_primitive::<Int64Type>().values();
             assert_eq!(values[7], cell(*column, first + 7));
@@ -115,12 +133,22 @@ fn scan(snapshot: &Snapshot, columns: &[usize]) {
         first += batch.num_rows();
     }
     assert_eq!(first, SEGMENTS * ROWS);
+    Ok(())
 }
 
 #[test]
 fn the_columns_that_are_read_come_near_and_others_follow_when_these_are() {
+    come_and_go(plain);
+}
+
+#[test]
+fn so_do_copies_in_an_encoding_of_their_own() {
+    come_and_go(reencoded);
+}
+
+fn come_and_go(spec: fn(usize) -> ColumnSpec) {
     let dir = tempfile::tempdir().unwrap();
-    let mut moved = Moved::new(&dir, 26, plain);
+    let mut moved = Moved::new(&dir, 26, spec);
     let table = moved.table.clone();
     let _held = table.storage().held_by_test.lock().unwrap();
     let used_bytes = table.storage().near.used();
@@ -156,8 +184,17 @@ fn the_columns_that_are_read_come_near_and_others_follow_when_these_are() {
 
 #[test]
 fn where_all_columns_are_read_alike_nothing_goes_on_moving() {
+    read_alike(plain);
+}
+
+#[test]
+fn nor_do_copies_in_an_encoding_of_their_own() {
+    read_alike(reencoded);
+}
+
+fn read_alike(spec: fn(usize) -> ColumnSpec) {
     let dir = tempfile::tempdir().unwrap();
-    let mut moved = Moved::new(&dir, 25, plain);
+    let mut moved = Moved::new(&dir, 25, spec);
     let table = moved.table.clone();
     let _held = table.storage().held_by_test.lock().unwrap();
     let all: Vec<usize> = (0..COLUMNS).collect();
@@ -281,4 +318,42 @@ fn a_pause_is_no_copying_and_may_end_a_round() {
     // Some may have waited for a processor as long.
     let least = told[1..].iter().min();
     assert!(least.is_some_and(|copied| *copied < PAUSE), "{told:?}");
+}
+
+/// What was read near says nothing of what is stored.
+#[test]
+fn what_is_stored_is_verified_when_its_near_copy_is_gone() {
+    const COLUMN: usize = 3;
+    for spec in [plain, reencoded] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut moved = Moved::new(&dir, 26, spec);
+        let table = moved.table.clone();
+        let _held = table.storage().held_by_test.lock().unwrap();
+        for hot in [[COLUMN, 9, 14, 19], [0, 5, 12, 13]] {
+            for _ in 0..90 {
+                scan(&table.snapshot(), &hot);
+                moved.round();
+            }
+        }
+        let path = dir.path().join("db").join("far.pool");
+        let pool = std::fs::read(&path).unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        let current = table.current();
+        let mut gone = current
+            .segments
+            .iter()
+            .filter(|it| it.near(COLUMN).is_none());
+        let segment = gone.next().expect("others have taken its room");
+        let place = &segment.entry().chunks[COLUMN];
+        let extent = segment.extents()[place.extent as usize].as_ref().unwrap();
+        let stored = &extent.copies()[0][place.offset as usize..];
+        let middle = place.len_bytes as usize / 2;
+        let found = pool
+            .windows(64)
+            .position(|bytes| bytes == &stored[middle..middle + 64]);
+        let at = found.expect("it lies in the pool");
+        file.write_all_at(&[pool[at] ^ 1], at as u64).unwrap();
+        let error = try_scan(&table.snapshot(), &[COLUMN]).unwrap_err();
+        assert!(error.to_string().contains("c3"), "{error}");
+    }
 }

@@ -14,7 +14,7 @@ use tierra_column::PostingsError;
 
 use super::background::BackgroundTask;
 use super::jobs::{Ended, Job, JobKind, Made, PartStep};
-use super::near::place;
+use super::near;
 use super::run_step::RunError;
 use super::state::Writer;
 use crate::error::{ScanError, StorageError};
@@ -51,7 +51,9 @@ impl Writer {
                     self.next_run(table).or_else(|| self.next_part(table))
                 }
                 BackgroundTask::CopyIndexes(table) => self.copies_of(table),
-                BackgroundTask::CopyChunks(table, segment) => self.chunk_copies_of(table, *segment),
+                BackgroundTask::CopyChunks(table, segment) => {
+                    near::job(&self.storage, table, *segment)
+                }
                 BackgroundTask::Keys(table, version) => Job::of_keys(table, version),
                 BackgroundTask::Compact(table) => self.next_compaction(table),
                 BackgroundTask::Answer(_) => None,
@@ -117,27 +119,6 @@ impl Writer {
         })
     }
 
-    /// The chunks of a segment to be copied near; those of columns that request it come first.
-    fn chunk_copies_of(&self, table: &Arc<Table>, segment: u32) -> Option<Job> {
-        if !self.storage.near.has_room(1) {
-            return None;
-        }
-        let (current, spec) = (table.current(), table.spec());
-        let segment = current.segments.get(segment)?;
-        let columns = (0..spec.columns.len()).filter(|column| !segment.is_placeholder(*column));
-        let mut columns: Vec<usize> = columns
-            .filter(|column| spec.columns[*column].near != Some(false))
-            .collect();
-        columns.sort_by_key(|column| spec.columns[*column].near.is_none());
-        let objects = columns.iter().map(|column| Object::Chunk(segment, *column));
-        let objects = objects.filter(|object| object.near().is_none());
-        let objects: Vec<_> = objects.map(|object| object.name()).collect();
-        (!objects.is_empty()).then(|| Job {
-            table: table.clone(),
-            work: JobKind::Copy { objects },
-        })
-    }
-
     /// Takes the result of the job that has ended.
     pub(super) fn end_job(&mut self) {
         if let Some(ended) = self.background.ended() {
@@ -197,7 +178,7 @@ impl Writer {
                     return;
                 };
                 if !copied.is_empty() {
-                    place(&self.storage, table, copied);
+                    near::place(&self.storage, table, copied);
                 }
                 if damaged {
                     // Copied right after it was built, the part is not read again.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tierra_memory::NearCopy;
 
+use super::jobs::{Job, JobKind};
 use crate::error::DamageError;
 use crate::segment::Segment;
 use crate::storage::Storage;
@@ -40,6 +41,27 @@ pub(super) fn copy(storage: &Storage, table: &Arc<Table>, segment: u32) {
         segments: segments.into_iter().collect(),
         ..current.next()
     });
+}
+
+/// The job that does the same beside the writer, where values have to be encoded for it. Columns that request it come first.
+pub(super) fn job(storage: &Storage, table: &Arc<Table>, segment: u32) -> Option<Job> {
+    if !storage.near.has_room(1) {
+        return None;
+    }
+    let (current, spec) = (table.current(), table.spec());
+    let segment = current.segments.get(segment)?;
+    let columns = (0..spec.columns.len()).filter(|column| !segment.is_placeholder(*column));
+    let mut columns: Vec<usize> = columns
+        .filter(|column| spec.columns[*column].near != Some(false))
+        .collect();
+    columns.sort_by_key(|column| spec.columns[*column].near.is_none());
+    let objects = columns.iter().map(|column| Object::Chunk(segment, *column));
+    let objects = objects.filter(|object| object.near().is_none());
+    let objects: Vec<_> = objects.map(|object| object.name()).collect();
+    (!objects.is_empty()).then(|| Job {
+        table: table.clone(),
+        work: JobKind::Copy { objects },
+    })
 }
 
 /// Columns of a segment, each with the copy that it is to be read from.
