@@ -148,6 +148,22 @@ impl Row {
         }
     }
 
+    /// The samples of a cell over those of `other` that were taken in the same rounds, in the median: what drifts from round to round is
+    /// in both.
+    pub fn over(&self, other: &Row, key: &str) -> Option<f64> {
+        let (Cell::Samples(ours), Cell::Samples(theirs)) = (self.get(key)?, other.get(key)?) else {
+            return None;
+        };
+        if ours.len() != theirs.len() || self.is_refused() || other.is_refused() {
+            return None;
+        }
+        let pairs = ours.iter().zip(theirs);
+        let ratios: Vec<f64> = pairs
+            .map(|(ours, theirs)| *ours as f64 / *theirs as f64)
+            .collect();
+        stats::quantile_of(&ratios, 0.5)
+    }
+
     /// The sum of a cell of samples.
     pub fn total(&self, key: &str) -> Option<f64> {
         match self.get(key)? {
@@ -246,6 +262,15 @@ mod tests {
         let tampered = r#"{"time_ns":[3,1,2],"time_median_ns":0.001}"#;
         let tampered: Row = serde_json::from_str(tampered).unwrap();
         assert_eq!(tampered.value("time_ns"), Some(2.0));
+    }
+
+    #[test]
+    fn ratios_are_those_of_the_same_rounds() {
+        let row = |samples: &[u64]| Row::new().samples("time", "ns", samples.to_vec());
+        let (one, other) = (row(&[10, 20, 90]), row(&[20, 40, 100]));
+        assert_eq!(one.over(&other, "time_ns"), Some(0.5));
+        assert_eq!(one.over(&row(&[20, 40]), "time_ns"), None);
+        assert_eq!(one.over(&row(&[0, 0, 0]).refused(), "time_ns"), None);
     }
 
     #[test]

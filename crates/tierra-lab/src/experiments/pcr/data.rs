@@ -133,8 +133,10 @@ impl Store {
         policy: &Policy,
         encoded: LogicalType,
     ) -> Result<Arc<Table>, LabError> {
+        let asked = policy.asked();
         for column in &mut spec.columns {
-            column.near = Some(policy.asked().near);
+            column.near = Some(asked.near);
+            column.near_encoding = asked.near_encoding.filter(|_| column.ty == encoded);
         }
         let columns = spec.columns.iter();
         let columns = columns.filter(|column| column.ty == encoded);

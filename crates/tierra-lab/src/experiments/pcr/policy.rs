@@ -16,7 +16,7 @@ pub(super) const POLICY: &str = "policy";
 pub(super) enum Place {
     /// A far tier of this name.
     Tier(&'static str),
-    /// Near memory. A far copy is there as well: without one nothing is durable.
+    /// Near memory. A far copy is there as well, in the same encoding if the policy names none: without one nothing is durable.
     Near,
 }
 
@@ -92,6 +92,8 @@ pub(super) struct Asked {
     pub(super) tiers: Vec<String>,
     /// Whether the column is copied near.
     pub(super) near: bool,
+    /// The encoding of that copy, if it is not that of the far copy that would be read without it.
+    pub(super) near_encoding: Option<Encoding>,
 }
 
 impl Policy {
@@ -126,24 +128,23 @@ impl Policy {
         Policy(places)
     }
 
-    /// What the engine is asked for. A near copy has the encoding of the far copy that would be read without it, so a policy whose near
-    /// copy has an encoding of its own has that one far as well.
+    /// What the engine is asked for.
     pub(super) fn asked(&self) -> Asked {
         let is_near = |copy: &&PlacedCopy| copy.place == Place::Near;
         let (near, far): (Vec<&PlacedCopy>, Vec<&PlacedCopy>) = self.0.iter().partition(is_near);
+        let near = near.first();
         let mut tiers: Vec<String> = far.iter().map(|copy| copy.to_string()).collect();
-        for near in &near {
-            if far.iter().all(|far| far.encoding != near.encoding) {
-                let behind = PlacedCopy {
-                    place: FAR,
-                    ..**near
-                };
-                tiers.push(behind.to_string());
-            }
+        if let (Some(near), true) = (near, far.is_empty()) {
+            let place = FAR;
+            tiers.push(PlacedCopy { place, ..**near }.to_string());
         }
+        let is_another = |encoding: &Encoding| {
+            !far.is_empty() && far.iter().all(|far| far.encoding != Some(*encoding))
+        };
         Asked {
             tiers,
-            near: !near.is_empty(),
+            near: near.is_some(),
+            near_encoding: near.and_then(|near| near.encoding).filter(is_another),
         }
     }
 
@@ -167,17 +168,19 @@ mod tests {
     fn a_near_copy_has_a_far_one_beside_it() {
         let asked = |copies: &[PlacedCopy]| {
             let asked = Policy::of(copies).asked();
-            (asked.tiers.join(", "), asked.near)
+            (asked.tiers.join(", "), asked.near, asked.near_encoding)
         };
         let (fixed, plain) = (Encoding::Static, Encoding::Plain);
         assert_eq!(
             asked(&[far(fixed), b(plain)]),
-            ("far/static, b/plain".to_owned(), false)
+            ("far/static, b/plain".to_owned(), false, None)
         );
-        assert_eq!(asked(&[near(fixed)]), ("far/static".to_owned(), true));
+        for copies in [&[near(fixed)][..], &[far(fixed), near(fixed)]] {
+            assert_eq!(asked(copies), ("far/static".to_owned(), true, None));
+        }
         assert_eq!(
-            asked(&[far(fixed), near(fixed)]),
-            ("far/static".to_owned(), true)
+            asked(&[far(plain), near(fixed)]),
+            ("far/plain".to_owned(), true, Some(fixed))
         );
         let own = Policy::chosen_by_engine(&[FAR, B]);
         assert_eq!(own.asked().tiers, ["far", "b"]);

@@ -59,7 +59,8 @@ const VIEWS: [View; 4] = [
     },
 ];
 
-/// The copies that are read alone, and the policies of the figure's panels. Two near copies on one socket are one.
+/// The copies that are read alone, the policies of the figure's panels, and a near copy in another encoding than the far one. Two near
+/// copies on one socket are one.
 fn policies() -> Vec<Policy> {
     let (plain, fixed, dynamic) = (Encoding::Plain, Encoding::Static, Encoding::Dynamic);
     let policies: &[&[PlacedCopy]] = &[
@@ -75,6 +76,7 @@ fn policies() -> Vec<Policy> {
         &[far(fixed), b(dynamic)],
         &[far(dynamic), b(dynamic)],
         &[far(fixed), near(fixed)],
+        &[far(dynamic), near(fixed)],
     ];
     policies.iter().map(|copies| Policy::of(copies)).collect()
 }

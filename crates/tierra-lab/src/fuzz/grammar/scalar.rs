@@ -152,7 +152,7 @@ impl Grammar<'_> {
     }
 
     fn big(&mut self, scope: &Scope, depth: u32) -> Expr {
-        match self.choices.below(8) {
+        match self.choices.below(9) {
             0..=3 => self.integer(scope, Type::Big, depth),
             4 | 5 => {
                 let narrow = self.expr(scope, Type::Int, depth);
@@ -169,6 +169,7 @@ impl Grammar<'_> {
                 Expr::new(sql, Type::Big).within(1_000)
             }
             7 if !self.limits.sqlite && self.choices.once_in(3) => self.days_between(scope, depth),
+            8 if !self.limits.sqlite => self.rounded(scope, depth),
             _ => {
                 let ty = if self.choices.below(2) == 0 {
                     Type::Date
@@ -178,6 +179,22 @@ impl Grammar<'_> {
                 let when = self.expr(scope, ty, depth);
                 self.part_of_time(&when, false)
             }
+        }
+    }
+
+    /// A DECIMAL cast to fewer digits, which rounds it.
+    fn rounded(&mut self, scope: &Scope, depth: u32) -> Expr {
+        let ty = self.some_type(scope);
+        let Type::Dec(_, scale) = ty else {
+            return self.integer(scope, Type::Big, depth);
+        };
+        let number = self.expr(scope, ty, depth.min(1));
+        let most = number.most / 10_u128.pow(scale.into()) + 1;
+        match most < Type::Big.most() {
+            true => Expr::new(self.cast(&number.sql, Type::Big), Type::Big)
+                .within(most)
+                .same(number.same),
+            false => self.integer(scope, Type::Big, depth),
         }
     }
 
