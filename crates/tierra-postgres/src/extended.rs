@@ -174,7 +174,12 @@ impl Connection {
 
     async fn plan_sql(&mut self, statement: Statement, types: &[u32]) -> Result<Planned, Stop> {
         let tag = Tag::of(&statement, &self.session);
-        let declared: Vec<Option<DataType>> = types.iter().map(|oid| type_of(*oid)).collect();
+        // No function takes a SMALLINT, which drivers declare for small numbers.
+        let declared = types.iter().map(|oid| match type_of(*oid) {
+            Some(DataType::Int16) => Some(DataType::Int32),
+            other => other,
+        });
+        let declared: Vec<Option<DataType>> = declared.collect();
         let session = Arc::clone(&self.session);
         let prepared = self
             .watched(session.prepare_statement(statement, &declared))

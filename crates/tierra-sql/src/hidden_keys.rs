@@ -12,15 +12,15 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, FunctionalDependencies, internal_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::logical_plan::{Distinct, Projection, Union};
+use datafusion::logical_expr::logical_plan::{Distinct, Projection, Sort, Union};
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::TableFactor;
 
@@ -137,6 +137,29 @@ fn named(plan: LogicalPlan) -> Result<LogicalPlan> {
             let inputs = inputs.map(|input| named(Arc::unwrap_or_clone(input)).map(Arc::new));
             let union = Union::try_new_with_loose_types(inputs.collect::<Result<_>>()?)?;
             Ok(LogicalPlan::Union(union))
+        }
+        LogicalPlan::Sort(Sort { expr, input, fetch }) => {
+            let before = Arc::clone(input.schema());
+            let input = named(Arc::unwrap_or_clone(input))?;
+            let as_named = |expr: Expr| match &expr {
+                Expr::Column(column) => match before.maybe_index_of_column(column) {
+                    Some(place) => {
+                        let field = input.schema().qualified_field(place);
+                        Transformed::yes(Expr::Column(field.into()))
+                    }
+                    None => Transformed::no(expr),
+                },
+                _ => Transformed::no(expr),
+            };
+            let keys = expr.into_iter().map(|key| {
+                let expr = key.expr.transform(|expr| Ok(as_named(expr))).data()?;
+                Ok(SortExpr { expr, ..key })
+            });
+            Ok(LogicalPlan::Sort(Sort {
+                expr: keys.collect::<Result<_>>()?,
+                input: Arc::new(input),
+                fetch,
+            }))
         }
         LogicalPlan::Limit(_) | LogicalPlan::Distinct(Distinct::All(_)) => {
             let plan = plan.map_children(|input| named(input).map(Transformed::yes))?;

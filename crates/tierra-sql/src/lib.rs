@@ -20,6 +20,7 @@
 //! For Linux on 64-bit processors.
 
 mod activity;
+mod arrays_of_queries;
 mod backup_statement;
 mod blocking_thread;
 mod catalog;

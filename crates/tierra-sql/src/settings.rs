@@ -466,6 +466,8 @@ pub(crate) fn initial(settings: TierraSettings) -> Result<ConfigOptions> {
     options.execution.skip_physical_aggregate_schema_check = true;
     options.execution.parquet.pushdown_filters = true;
     options.sql_parser.map_string_types_to_utf8view = true;
+    // A rule knows where the order of a subquery counts.
+    options.sql_parser.enable_subquery_sort_elimination = false;
     options.optimizer.hash_join_inlist_pushdown_max_size = JOIN_LIST_BYTES;
     options
         .optimizer

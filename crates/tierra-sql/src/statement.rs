@@ -31,7 +31,8 @@ use crate::tier_statement::TierStatement;
 use crate::time::left_out;
 use crate::windows;
 use crate::{
-    constant_groups, function_columns, grouping_tuples, operators, ordered_items, placeholders,
+    arrays_of_queries, constant_groups, function_columns, grouping_tuples, operators,
+    ordered_items, placeholders,
 };
 
 /// The parser's recursion limit. It is higher than what [`Depth`] accepts, whose errors are clearer.
@@ -332,6 +333,9 @@ impl Parsed {
             tokens
                 .any(|token| matches!(token, Token::Word(word) if keywords.contains(&word.keyword)))
         };
+        if has(&[Keyword::ARRAY]) {
+            arrays_of_queries::write_out(inner);
+        }
         if has(&[Keyword::ROLLUP, Keyword::CUBE]) {
             grouping_tuples::write_out(inner);
         }
@@ -407,7 +411,8 @@ pub(crate) fn of_text(text: &str) -> Result<ast::Statement, SqlError> {
     }
 }
 
-fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
+fn parse(mut tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
+    quote_column_names(&mut tokens);
     let again = may_nest_joins(&tokens).then(|| tokens.clone());
     let from_the_left = TierraDialect {
         renames_target: renames_target(&tokens),
@@ -421,6 +426,35 @@ fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
     match (statement, again) {
         (Err(error), Some(tokens)) => parse_as(tokens, &from_the_right).map_err(|_| error),
         (statement, _) => statement,
+    }
+}
+
+/// Quotes columns called `key` or `index` in CREATE TABLE, which the parser takes for indexes of another database.
+fn quote_column_names(tokens: &mut [TokenWithSpan]) {
+    let mut words = tokens.iter().filter_map(|token| match &token.token {
+        Token::Word(word) => Some(word.keyword),
+        _ => None,
+    });
+    if (words.next(), words.next()) != (Some(Keyword::CREATE), Some(Keyword::TABLE)) {
+        return;
+    }
+    let (mut depth, mut begins_column) = (0_usize, false);
+    for token in tokens {
+        match &mut token.token {
+            Token::Whitespace(_) => continue,
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::Word(word)
+                if begins_column
+                    && word.quote_style.is_none()
+                    && matches!(word.keyword, Keyword::KEY | Keyword::INDEX) =>
+            {
+                word.value.make_ascii_lowercase();
+                (word.quote_style, word.keyword) = (Some('"'), Keyword::NoKeyword);
+            }
+            _ => {}
+        }
+        begins_column = depth == 1 && matches!(token.token, Token::LParen | Token::Comma);
     }
 }
 

@@ -9,6 +9,7 @@
 //!
 //! Invariant: a row's action is decided once (`rules/action.rs`), be it by `random()`.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
@@ -16,7 +17,7 @@ use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, CaseWhen, ConflictTarget, DoUpdate, Expr, Ident, Join, JoinConstraint,
     JoinOperator, MergeAction, MergeClauseKind, MergeInsertKind, OnConflictAction, OnInsert,
-    TableWithJoins, With,
+    TableWithJoins, Visit, With, visit_expressions,
 };
 use tierra_engine::Database;
 
@@ -25,6 +26,7 @@ use super::target::{Target, named, null, or_default, plan_error, query, refuse_i
 use super::{HELD, ROWS};
 use crate::error::{DefinitionError, SqlError};
 use crate::list::call;
+use crate::names::identifier;
 use crate::rules::{ACTION, action};
 
 /// What becomes of a row that a clause of MERGE is true for.
@@ -113,6 +115,21 @@ fn of_clause(
             return Err(unsupported("WHEN NOT MATCHED BY SOURCE"));
         }
     };
+    if !is_matched {
+        let mut refers = clause
+            .predicate
+            .as_ref()
+            .is_some_and(|condition| refers_to(target, condition));
+        if let MergeAction::Insert(insert) = &clause.action {
+            refers |= refers_to(target, insert);
+        }
+        if refers {
+            return Err(plan_error(format!(
+                "WHEN NOT MATCHED refers to table '{}', of which there is no row",
+                identifier(&target.alias)
+            )));
+        }
+    }
     let (action, values) = match (&clause.action, is_matched) {
         (MergeAction::Update(update), true) => {
             let refused = update.update_predicate.is_some() || update.delete_predicate.is_some();
@@ -142,6 +159,23 @@ fn of_clause(
         action,
         values,
     })
+}
+
+/// Whether a part of a statement names a column by the name of the target. In a subquery another table may have that name.
+fn refers_to(target: &Target, part: &impl Visit) -> bool {
+    let name = identifier(&target.alias);
+    let (mut refers, mut has_query) = (false, false);
+    let _ = visit_expressions(part, |expr| {
+        match expr {
+            Expr::CompoundIdentifier(parts) if parts.len() > 1 => {
+                refers |= identifier(&parts[0]) == name;
+            }
+            Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => has_query = true,
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    refers && !has_query
 }
 
 /// The new values of a row.

@@ -7,16 +7,17 @@
 //! | MERGE | the row id, what becomes of the row, new values of every column |
 //! | INSERT | those of an INSERT, whose rows are held back; with ON CONFLICT then a MERGE of them |
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::sql::sqlparser::ast::{
-    self, FromTable, SetExpr, TableObject, UpdateTableFromKind, With,
+    self, Expr, FromTable, SetExpr, TableObject, UpdateTableFromKind, With, visit_expressions,
 };
-use tierra_engine::{Database, Table};
+use tierra_engine::{Database, Table, row_id_field};
 
 use super::merge::{self, RowAction, Upsert};
-use super::target::{Target, named, no_table, query, refuse_if, unsupported};
+use super::target::{Target, named, no_table, plan_error, query, refuse_if, unsupported};
 use crate::ddl::table_name;
 use crate::error::SqlError;
 
@@ -63,6 +64,22 @@ impl Effect {
     }
 }
 
+/// Whether a statement names a column of that name.
+fn names(statement: &ast::Statement, column: &str) -> bool {
+    let found = visit_expressions(statement, |expr| {
+        let name = match expr {
+            Expr::Identifier(name) => Some(name),
+            Expr::CompoundIdentifier(names) => names.last(),
+            _ => None,
+        };
+        match name.is_some_and(|name| name.value == column) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    found.is_break()
+}
+
 impl ChangeStatement {
     /// `statement`, if it changes rows in another way than a plain INSERT.
     ///
@@ -81,13 +98,27 @@ impl ChangeStatement {
             },
             other => (other, None),
         };
-        match statement {
+        let change = match statement {
             ast::Statement::Update(update) => Self::update(update, with, database).map(Some),
             ast::Statement::Delete(delete) => Self::delete(delete, with, database).map(Some),
             ast::Statement::Merge(merge) => merge::of_merge(merge, with, database).map(Some),
             ast::Statement::Insert(insert) => Self::insert(insert, database),
             _ => Ok(None),
+        }?;
+        // What an INSERT reads has no such column.
+        if let Some(Self { change, .. }) = &change
+            && !matches!(statement, ast::Statement::Insert(_))
+        {
+            let row_id = row_id_field(&change.table.schema());
+            if names(statement, row_id.name()) {
+                let table = &change.table.spec().name;
+                return Err(plan_error(format!(
+                    "table '{table}' has no column \"{}\"",
+                    row_id.name()
+                )));
+            }
         }
+        Ok(change)
     }
 
     fn update(

@@ -4,7 +4,10 @@
 //! ([`batch_rows`]). And no call makes more than a part of the memory that queries may use: a larger result is an error
 //! before anything is allocated.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, AsArray};
+use arrow::compute::unary;
 use arrow::datatypes::{DataType, FieldRef, Int64Type};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ScalarValue, resources_datafusion_err};
@@ -128,7 +131,14 @@ impl ScalarUDFImpl for Bounded {
         self.inner.documentation()
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if self.growth == Growth::Padded
+            && let Some(ColumnarValue::Array(lengths)) = args.args.get_mut(1)
+            && let Some(counts) = lengths.as_primitive_opt::<Int64Type>()
+        {
+            // The library takes a negative length for an enormous one.
+            *lengths = Arc::new(unary::<_, _, Int64Type>(counts, |count| count.max(0)));
+        }
         let is_scalar = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
         // Constant arguments make one result.
         let rows = match args.args.iter().all(is_scalar) {
@@ -333,8 +343,6 @@ fn strip(expr: &Expr) -> &Expr {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use arrow::array::{Int64Array, StringViewArray};
 

@@ -22,6 +22,7 @@ mod arithmetic;
 mod assign_to;
 mod assigned;
 mod assignment;
+mod beside_decimals;
 mod casts;
 mod compact_strings;
 mod computed;
@@ -43,6 +44,7 @@ mod guarded;
 mod held_conditions;
 mod known_aggregates;
 mod lists;
+mod moving_doubles;
 mod nested_limits;
 mod null_keys;
 mod number;
@@ -52,6 +54,7 @@ mod plan;
 mod repeated_keys;
 mod rounded;
 mod rounded_casts;
+mod rows_in_order;
 mod self_ordered;
 mod set_operations;
 mod shifted_sums;
@@ -64,6 +67,7 @@ mod top_groups;
 mod unique_keys;
 mod unnested;
 mod unpolled_partitions;
+mod values_of_queries;
 mod whole;
 mod window_limits;
 mod window_orders;
@@ -146,6 +150,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(text_casts::TextCasts));
     rules.push(Arc::new(MomentTexts));
     rules.push(Arc::new(rounded_casts::RoundedCasts));
+    rules.push(Arc::new(moving_doubles::MovingDoubles));
     rules.push(Arc::new(IntervalLengths));
     rules.push(Arc::new(arithmetic::CheckArithmetic));
     rules.push(Arc::new(doubles::OneZero));
@@ -204,6 +209,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
         Arc::new(grouped_outside::GroupedOutside),
+        Arc::new(rows_in_order::RowsInOrder),
         Arc::new(table_keys::TableKeys),
         Arc::new(rounded::ConstantPlaces),
         Arc::new(action::ActionOnce),
@@ -215,7 +221,9 @@ fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(correlated::Correlated),
         Arc::new(group_keys::GroupKeys),
         Arc::new(assignment::Assignment),
+        Arc::new(values_of_queries::ValuesOfQueries),
         Arc::new(numbers::ExactNumbers),
+        Arc::new(beside_decimals::BesideDecimals),
         Arc::new(Seconds),
         Arc::new(OrderedWindows),
     ]

@@ -1,13 +1,17 @@
 //! A cast of a number to an integer rounds it, as in PostgreSQL and DuckDB: a DECIMAL and a literal half away from zero, a DOUBLE half to
 //! even. Arrow's cast truncates.
 //!
+//! A cast of a DECIMAL to fewer digits after the point is a function. DataFusion moves casts in comparisons to the other side: it took
+//! `CAST(x AS DECIMAL(9, 0)) = 2` for `x = 2.00`, though 1.5 and 2.49 become 2 as well.
+//!
 //! The rule comes behind type coercion, which casts no number to an integer.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
-use arrow::compute::unary;
+use arrow::compute::{CastOptions, unary};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::common::format::DEFAULT_CAST_OPTIONS;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
@@ -15,7 +19,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, TryCast, Volatility, cast,
+    ScalarUDFImpl, Signature, TryCast, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 
@@ -36,21 +40,32 @@ impl AnalyzerRule for RoundedCasts {
 }
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if !uses(&plan, is_to_integer)? {
+    if !uses(&plan, may_round)? {
         return Ok(Transformed::no(plan));
     }
     let schema = schema_below(&plan)?;
     map_under_names(plan, |expr| {
         expr.transform_up(|mut expr| {
-            if !is_to_integer(&expr) {
+            if !may_round(&expr) {
                 return Ok(Transformed::no(expr));
             }
-            let (Expr::Cast(Cast { expr: value, .. }) | Expr::TryCast(TryCast { expr: value, .. })) =
-                &mut expr
+            let fails = matches!(expr, Expr::Cast(_));
+            let (Expr::Cast(Cast { expr: value, field })
+            | Expr::TryCast(TryCast { expr: value, field })) = &mut expr
             else {
                 return Ok(Transformed::no(expr));
             };
-            let Some(rounded) = rounded(value, &value.get_type(&schema)?) else {
+            let (from, to) = (value.get_type(&schema)?, field.data_type());
+            if !to.is_integer() {
+                let has_fewer = scale(&from)
+                    .zip(scale(to))
+                    .is_some_and(|(from, to)| to < from);
+                return Ok(match has_fewer {
+                    true => Transformed::yes(to_digits(value, to.clone(), fails)),
+                    false => Transformed::no(expr),
+                });
+            }
+            let Some(rounded) = rounded(value, &from, fails) else {
                 return Ok(Transformed::no(expr));
             };
             **value = rounded;
@@ -59,31 +74,92 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-fn is_to_integer(expr: &Expr) -> bool {
+fn may_round(expr: &Expr) -> bool {
     match expr {
         Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. }) => {
-            field.data_type().is_integer()
+            field.data_type().is_integer() || scale(field.data_type()).is_some()
         }
         _ => false,
     }
 }
 
-/// `value` rounded; `None` if it is rounded already, or no such number.
-fn rounded(value: &Expr, ty: &DataType) -> Option<Expr> {
+/// Digits after the point of a DECIMAL.
+fn scale(ty: &DataType) -> Option<i8> {
+    match ty {
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => Some(*scale),
+        _ => None,
+    }
+}
+
+/// `value` rounded; `None` if it is rounded already, or no such number. What does not fit is an error if the cast `fails` on it.
+fn rounded(value: &Expr, ty: &DataType, fails: bool) -> Option<Expr> {
     match (value, ty) {
         (Expr::Literal(ScalarValue::Float64(Some(number)), metadata), _) => {
             let whole = ScalarValue::Float64(Some(number.round()));
             Some(Expr::Literal(whole, metadata.clone()))
         }
-        // A cast to a smaller scale rounds.
         (_, DataType::Decimal128(precision, scale)) if *scale > 0 => {
-            Some(cast(value.clone(), DataType::Decimal128(*precision, 0)))
+            Some(to_digits(value, DataType::Decimal128(*precision, 0), fails))
         }
         (Expr::ScalarFunction(call), _) if call.func.inner().is::<Rounded>() => None,
         (_, DataType::Float32 | DataType::Float64) => {
             Some(ScalarUDF::from(Rounded::new()).call(vec![value.clone()]))
         }
         _ => None,
+    }
+}
+
+/// A DECIMAL as one of fewer digits after the point.
+fn to_digits(value: &Expr, decimal: DataType, fails: bool) -> Expr {
+    ScalarUDF::from(ToDigits::new(decimal, fails)).call(vec![value.clone()])
+}
+
+/// The cast, which rounds half away from zero.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ToDigits {
+    signature: Signature,
+    decimal: DataType,
+    /// Whether a value that does not fit is an error, or NULL.
+    fails: bool,
+}
+
+impl ToDigits {
+    fn new(decimal: DataType, fails: bool) -> Self {
+        Self {
+            signature: Signature::any(1, Volatility::Immutable),
+            decimal,
+            fails,
+        }
+    }
+}
+
+impl ScalarUDFImpl for ToDigits {
+    fn name(&self) -> &str {
+        "tierra_decimal_to_digits"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.decimal.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let options = CastOptions {
+            safe: !self.fails,
+            ..DEFAULT_CAST_OPTIONS
+        };
+        args.args[0].cast_to(&self.decimal, Some(&options))
+    }
+
+    fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
+        // NULL may stand anywhere.
+        Ok(match self.fails {
+            true => input[0].sort_properties,
+            false => SortProperties::Unordered,
+        })
     }
 }
 

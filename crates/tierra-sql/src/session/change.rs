@@ -476,6 +476,10 @@ impl Session {
         state.config_mut().set_extension(Arc::clone(view));
         let query = Statement::Statement(Box::new(query.clone()));
         let (state, plan) = planned(state, query).await?;
+        if !has_each_row(&plan) {
+            let what = "an aggregate, a window or a function that returns rows in RETURNING";
+            return Err(DefinitionError::Unsupported(what.to_string()).into());
+        }
         let Outcome::Rows(mut rows) = self.start(state, plan).await? else {
             return Err(DefinitionError::Unsupported("RETURNING".to_string()).into());
         };
@@ -563,6 +567,17 @@ fn has_parameter(query: &ast::Statement) -> bool {
         _ => std::ops::ControlFlow::Continue(()),
     });
     found.is_break()
+}
+
+/// Whether a plan has a row for each row of the table that it reads.
+fn has_each_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::TableScan(_) => true,
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => {
+            plan.inputs().into_iter().all(has_each_row)
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -47,6 +47,10 @@ const FIXED: &[(&str, &str)] = &[
         ONE_WAY,
     ),
     (
+        "datafusion.sql_parser.enable_subquery_sort_elimination",
+        ONE_WAY,
+    ),
+    (
         "datafusion.sql_parser.map_string_types_to_utf8view",
         ONE_WAY,
     ),

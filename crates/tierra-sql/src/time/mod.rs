@@ -7,6 +7,7 @@
 //! rule.rs    nanoseconds that are left after type coercion (dates beside timestamps, now()) become microseconds
 //! to_char.rs, from_char.rs      to_char, to_timestamp and to_date take PostgreSQL's patterns
 //! trunc.rs, bin.rs, parse.rs    date_trunc, date_bin and to_timestamp count microseconds
+//! digits.rs  TIMESTAMP(0) and TIMESTAMP(3) are rounded
 //! texts.rs   the text of a moment or an interval is PostgreSQL's
 //! untyped.rs a text beside a moment or an interval
 //! hours.rs   a DATE and hours are a TIMESTAMP
@@ -17,6 +18,7 @@
 //! ```
 
 mod bin;
+mod digits;
 mod from_char;
 mod hours;
 mod intervals;

@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::digits;
 use super::lengths::is_interval;
 use super::scaled::of_difference;
 use crate::rules::{map_under_names, schema_below, uses};
@@ -32,7 +33,7 @@ const DATE_PART: &str = "date_part";
 /// The functions that make arrays of timestamps.
 const SERIES: &[&str] = &["generate_series", "range"];
 
-/// An integer cast to a TIMESTAMP counts seconds.
+/// An integer cast to a TIMESTAMP counts seconds; a moment cast to one with fewer digits is rounded.
 #[derive(Debug)]
 pub(crate) struct Seconds;
 
@@ -92,28 +93,33 @@ fn as_seconds(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let DataType::Timestamp(unit, zone) = to else {
         return Ok(Transformed::no(expr));
     };
-    match argument.get_type(schema) {
-        Ok(ty) if ty.is_integer() && *unit != TimeUnit::Second => {}
+    let (inner, digits) = match argument.get_type(schema) {
+        Ok(ty) if ty.is_integer() && *unit != TimeUnit::Second => (TimeUnit::Second, None),
         Ok(ty) if ty.is_floating() || ty.is_decimal() => {
             return plan_err!("a number is no TIMESTAMP: use to_timestamp, of seconds since 1970");
         }
+        Ok(ty)
+            if matches!(unit, TimeUnit::Second | TimeUnit::Millisecond)
+                && (ty.is_string() || matches!(ty, DataType::Timestamp(_, _)))
+                && !digits::is_rounded(argument) =>
+        {
+            (TimeUnit::Microsecond, Some(*unit))
+        }
         _ => return Ok(Transformed::no(expr)),
-    }
-    let seconds = DataType::Timestamp(TimeUnit::Second, zone.clone());
+    };
+    let inner = DataType::Timestamp(inner, zone.clone());
+    let of_digits = |moment: Expr| match digits {
+        Some(unit) => Box::new(digits::rounded(moment, unit)),
+        None => Box::new(moment),
+    };
     Ok(Transformed::yes(match expr {
         Expr::Cast(cast) => {
-            let inner = Cast::new(cast.expr, seconds);
-            Expr::Cast(Cast::new_from_field(
-                Box::new(Expr::Cast(inner)),
-                cast.field,
-            ))
+            let inner = of_digits(Expr::Cast(Cast::new(cast.expr, inner)));
+            Expr::Cast(Cast::new_from_field(inner, cast.field))
         }
         Expr::TryCast(cast) => {
-            let inner = TryCast::new(cast.expr, seconds);
-            Expr::TryCast(TryCast::new_from_field(
-                Box::new(Expr::TryCast(inner)),
-                cast.field,
-            ))
+            let inner = of_digits(Expr::TryCast(TryCast::new(cast.expr, inner)));
+            Expr::TryCast(TryCast::new_from_field(inner, cast.field))
         }
         other => other,
     }))

@@ -6,7 +6,7 @@ use datafusion::common::{DFSchema, ExprSchema, JoinType};
 use datafusion::error::Result;
 use datafusion::logical_expr::logical_plan::{Distinct, Filter};
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 
 use super::references::{outer_columns, refers, subquery_of};
 use crate::rules::plan::schema_below;
@@ -65,7 +65,8 @@ fn is_plain_value(rows: &LogicalPlan, outside: &DFSchema) -> Result<bool> {
         }
         LogicalPlan::Filter(filter) => Ok(rows.max_rows().is_some_and(|most| most <= 1)
             && is_stored(&filter.input)
-            && has_equal_columns(filter, outside)?),
+            && has_equal_columns(filter, outside)?
+            && has_equal_types(filter)?),
         _ => Ok(false),
     }
 }
@@ -110,6 +111,19 @@ fn has_equal_columns(filter: &Filter, outside: &DFSchema) -> Result<bool> {
         let outer = outside.field_from_column(other)?.data_type();
         let are_whole = |types: [&DataType; 2]| types.iter().all(|ty| ty.is_integer());
         if inner != outer && !are_whole([inner, outer]) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether what terms compare has one type. A key that is cast is no key any more.
+fn has_equal_types(filter: &Filter) -> Result<bool> {
+    let schema = filter.input.schema();
+    for term in split_conjunction(&filter.predicate) {
+        if let Expr::BinaryExpr(BinaryExpr { left, right, .. }) = term
+            && left.get_type(schema)? != right.get_type(schema)?
+        {
             return Ok(false);
         }
     }
