@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::dialect::TierraDialect;
+use crate::visit::visit_mut;
 
 /// What becomes of `ARRAY(SELECT 1)`.
 const ARRAY_OF_ONE: &str = "(SELECT coalesce(array_agg(tierra_array.item), make_array()) \
@@ -23,7 +24,7 @@ const ARRAY_OF_ONE: &str = "(SELECT coalesce(array_agg(tierra_array.item), make_
 /// Writes out the arrays of queries in `statement`.
 pub(crate) fn write_out(statement: &mut impl VisitMut) {
     // The visitor never breaks.
-    let _ = statement.visit(&mut ArraysOfQueries);
+    let _ = visit_mut(statement, &mut ArraysOfQueries);
 }
 
 struct ArraysOfQueries;

@@ -4,6 +4,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::visit::visit_mut;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Select, SelectItem, UnaryOperator, Value, VisitMut, VisitorMut,
 };
@@ -11,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 /// Leaves such keys out of `statement`.
 pub(crate) fn leave_out(statement: &mut impl VisitMut) {
     // The visitor never breaks.
-    let _ = statement.visit(&mut ConstantGroups);
+    let _ = visit_mut(statement, &mut ConstantGroups);
 }
 
 struct ConstantGroups;

@@ -11,11 +11,12 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, SelectItem, SetExpr, Statement,
-    TableAlias, TableAliasColumnDef, TableFactor, VisitMut, VisitorMut, visit_expressions,
+    TableAlias, TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
 };
 
 use crate::list::call;
 use crate::statement::of_text;
+use crate::visit::{visit_expressions, visit_mut};
 
 /// Functions of one column.
 const SERIES: [&str; 2] = ["generate_series", "range"];
@@ -29,7 +30,7 @@ pub(crate) fn is_named(word: &str) -> bool {
 /// Names the columns of the functions of `statement` that have an alias.
 pub(crate) fn name(statement: &mut impl VisitMut) {
     // The visitor never breaks.
-    let _ = statement.visit(&mut FunctionColumns);
+    let _ = visit_mut(statement, &mut FunctionColumns);
 }
 
 struct FunctionColumns;

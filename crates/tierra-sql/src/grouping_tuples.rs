@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::visit::visit_mut;
 use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, VisitMut, VisitorMut};
 
 /// The most elements of a CUBE with tuples, as in PostgreSQL: it has 2 to their number sets.
@@ -10,7 +11,7 @@ const ELEMENTS_MOST: usize = 12;
 /// Writes the ROLLUPs and CUBEs of `statement` that have tuples as GROUPING SETS.
 pub(crate) fn write_out(statement: &mut impl VisitMut) {
     // The visitor never breaks.
-    let _ = statement.visit(&mut GroupingTuples);
+    let _ = visit_mut(statement, &mut GroupingTuples);
 }
 
 struct GroupingTuples;

@@ -12,7 +12,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, FunctionalDependencies, internal_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
@@ -25,6 +25,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::TableFactor;
 
 use crate::merged_columns;
+use crate::tree::{TreeNode, apply_with_subqueries};
 
 tokio::task_local! {
     /// Set while a statement is planned without keys.
@@ -64,7 +65,7 @@ fn misjudges_keys(plan: &LogicalPlan) -> Result<bool> {
         plan => Ok(matches!(plan, LogicalPlan::Unnest(_))),
     };
     let mut found = false;
-    plan.apply_with_subqueries(|plan| {
+    apply_with_subqueries(plan, |plan| {
         if let LogicalPlan::Aggregate(groups) = plan {
             found |= groups.input.exists(is_misjudged)?;
         }
@@ -152,7 +153,7 @@ fn named(plan: LogicalPlan) -> Result<LogicalPlan> {
                 _ => Transformed::no(expr),
             };
             let keys = expr.into_iter().map(|key| {
-                let expr = key.expr.transform(|expr| Ok(as_named(expr))).data()?;
+                let expr = key.expr.transform_up(|expr| Ok(as_named(expr))).data()?;
                 Ok(SortExpr { expr, ..key })
             });
             Ok(LogicalPlan::Sort(Sort {

@@ -9,10 +9,11 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     self, Cte, Expr, Function, FunctionArg, FunctionArguments, GroupByExpr, Join, Query, Select,
-    SelectFlavor, TableAlias, TableFactor, TableFunctionArgs, TableWithJoins, Visit, Visitor,
+    SelectFlavor, TableAlias, TableFactor, TableFunctionArgs, TableWithJoins, Visitor,
 };
 
 use crate::error::DefinitionError;
+use crate::visit::visit;
 
 /// The kind of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +32,9 @@ pub(crate) fn refuse(
 ) -> Result<(), DefinitionError> {
     let mut ignored = IgnoredSyntax { kind };
     let found = match statement {
-        Statement::Statement(statement) => statement.visit(&mut ignored),
+        Statement::Statement(statement) => visit(statement, &mut ignored),
         Statement::CopyTo(copy) => match &copy.source {
-            CopyToSource::Query(query) => query.visit(&mut ignored),
+            CopyToSource::Query(query) => visit(query, &mut ignored),
             CopyToSource::Relation(_) => ControlFlow::Continue(()),
         },
         Statement::Explain(explain) => return refuse(&explain.statement, ignored.kind),

@@ -9,11 +9,12 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Insert, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement,
-    Values, VisitMut, VisitorMut,
+    Values, VisitorMut,
 };
 
 use crate::error::SqlError;
 use crate::statement::of_text;
+use crate::visit::visit_mut;
 
 /// The most rows: each is planned as a query.
 const ROWS_MOST: usize = 1_000;
@@ -26,10 +27,10 @@ pub(crate) fn settle(insert: &mut Insert, width: usize) -> Result<(), SqlError> 
     let select = select_of_one()?;
     let mut nested = NestedValues { select, width };
     // It never breaks.
-    let _ = source.with.visit(&mut nested);
+    let _ = visit_mut(&mut source.with, &mut nested);
     let _ = match inserted(source.body.as_mut()) {
-        SetExpr::Values(values) => values.rows.visit(&mut nested),
-        query => query.visit(&mut nested),
+        SetExpr::Values(values) => visit_mut(&mut values.rows, &mut nested),
+        query => visit_mut(query, &mut nested),
     };
     Ok(())
 }

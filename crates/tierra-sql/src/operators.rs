@@ -31,6 +31,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::list::call;
 use crate::statement::is_space;
+use crate::visit::visit_mut;
 
 /// Whether a statement of these tokens may have one of them.
 pub(crate) fn are_in(tokens: &[TokenWithSpan]) -> bool {
@@ -67,7 +68,7 @@ pub(crate) fn are_in(tokens: &[TokenWithSpan]) -> bool {
 /// Gives the operators and clauses of `statement` their meaning.
 pub(crate) fn settle(statement: &mut impl VisitMut) {
     // The visitor never breaks.
-    let _ = statement.visit(&mut Operators);
+    let _ = visit_mut(statement, &mut Operators);
 }
 
 const MOD: &str = "mod";

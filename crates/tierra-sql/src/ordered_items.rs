@@ -8,16 +8,17 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, Ident, ObjectNamePart, OrderByExpr, OrderByKind, Query, Select, SelectItem,
-    SetExpr, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut, visit_expressions,
+    SetExpr, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
 };
 
 use crate::merged_columns::merges;
 use crate::names::identifier;
+use crate::visit::{visit_expressions, visit_mut};
 
 /// Writes numbers for the expressions in the ORDER BYs of `statement` that need it.
 pub(crate) fn number(statement: &mut impl VisitMut) {
     // The visitor never breaks.
-    let _ = statement.visit(&mut OrderedItems);
+    let _ = visit_mut(statement, &mut OrderedItems);
 }
 
 struct OrderedItems;
@@ -136,10 +137,11 @@ pub(crate) fn bare(expr: &Expr) -> &Expr {
 /// one table, without its name.
 pub(crate) fn form(expr: &Expr, select: &Select) -> Expr {
     let mut form = expr.clone();
-    let _ = form.visit(&mut Forms {
+    let mut forms = Forms {
         table: only_table(select),
         queries: 0,
-    });
+    };
+    let _ = visit_mut(&mut form, &mut forms);
     form
 }
 

@@ -31,8 +31,7 @@ use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor,
-    SelectItem, SetExpr, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
-    WildcardAdditionalOptions, visit_expressions,
+    SelectItem, SetExpr, TableFactor, TableWithJoins, Value, VisitorMut, WildcardAdditionalOptions,
 };
 
 use crate::duplicate_names;
@@ -42,6 +41,7 @@ use crate::names::identifier;
 use crate::ordered_items::{
     bare, form, keys_of, number_of, own_name, place_of, same_item, uses_new_name,
 };
+use crate::visit::{visit_expressions, visit_mut};
 
 /// The most keys of a statement that are tried one by one, each with a plan.
 const TRIED_MOST: usize = 16;
@@ -103,10 +103,10 @@ fn write(state: &SessionState, statement: &mut Statement, choices: Vec<Choice>) 
     };
     // The visitor never breaks.
     match innermost(statement) {
-        Statement::Statement(inner) => drop(inner.visit(&mut keys)),
+        Statement::Statement(inner) => drop(visit_mut(inner, &mut keys)),
         Statement::CopyTo(copy) => {
             if let CopyToSource::Query(query) = &mut copy.source {
-                let _ = query.visit(&mut keys);
+                let _ = visit_mut(query, &mut keys);
             }
         }
         _ => {}

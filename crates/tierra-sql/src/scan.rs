@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{ColumnStatistics, Statistics, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
@@ -51,6 +51,7 @@ use crate::late::RowSource;
 use crate::replicas;
 use crate::settings::{self, TierraSettings};
 use crate::statistics;
+use crate::tree::TreeNode;
 
 /// Tables smaller than this are read by one thread: starting another costs more than it saves.
 const PARALLEL_ROWS: u64 = 1 << 15;

@@ -29,6 +29,7 @@ use crate::names::identifier;
 use crate::rules::{LONG_NUMBER, is_long, may_be_long};
 use crate::tier_statement::TierStatement;
 use crate::time::left_out;
+use crate::visit::visit_mut;
 use crate::windows;
 use crate::{
     arrays_of_queries, constant_groups, function_columns, grouping_tuples, operators,
@@ -300,7 +301,7 @@ impl Parsed {
             _ => false,
         };
         if self.tokens.iter().any(is_suspect) {
-            let _ = inner.visit(&mut KeepNumbers);
+            let _ = visit_mut(inner, &mut KeepNumbers);
         }
         if operators::are_in(&self.tokens) {
             operators::settle(inner);
@@ -346,7 +347,7 @@ impl Parsed {
             ordered_items::number(inner);
         }
         if has(&[Keyword::INTERVAL]) {
-            let _ = inner.visit(&mut IntervalsInUnits);
+            let _ = visit_mut(inner, &mut IntervalsInUnits);
         }
     }
 

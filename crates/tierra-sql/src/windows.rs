@@ -12,13 +12,14 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::error::SqlError;
 use crate::names::identifier;
+use crate::visit::visit_mut;
 
 /// Replaces the named windows of a statement by their definitions.
 ///
 /// # Errors
 /// If a name is not defined, or a definition does not fit the one it refines.
 pub(crate) fn write_out(part: &mut impl VisitMut) -> Result<(), SqlError> {
-    match part.visit(&mut Queries) {
+    match visit_mut(part, &mut Queries) {
         ControlFlow::Break(error) => Err(SqlError::Syntax(error)),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -35,15 +36,15 @@ impl VisitorMut for Queries {
             return ControlFlow::Continue(());
         };
         let mut windows = windows(&select.named_window)?;
-        query.order_by.visit(&mut windows)
+        visit_mut(&mut query.order_by, &mut windows)
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<String> {
         let mut windows = windows(&select.named_window)?;
-        select.distinct.visit(&mut windows)?;
-        select.projection.visit(&mut windows)?;
-        select.qualify.visit(&mut windows)?;
-        select.sort_by.visit(&mut windows)
+        visit_mut(&mut select.distinct, &mut windows)?;
+        visit_mut(&mut select.projection, &mut windows)?;
+        visit_mut(&mut select.qualify, &mut windows)?;
+        visit_mut(&mut select.sort_by, &mut windows)
     }
 }
 

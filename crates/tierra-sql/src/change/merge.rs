@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, CaseWhen, ConflictTarget, DoUpdate, Expr, Ident, Join, JoinConstraint,
     JoinOperator, MergeAction, MergeClauseKind, MergeInsertKind, OnConflictAction, OnInsert,
-    TableWithJoins, Visit, With, visit_expressions,
+    TableWithJoins, Visit, With,
 };
 use tierra_engine::Database;
 
@@ -28,6 +28,7 @@ use crate::error::{DefinitionError, SqlError};
 use crate::list::call;
 use crate::names::identifier;
 use crate::rules::{ACTION, action};
+use crate::visit::visit_expressions;
 
 /// What becomes of a row that a clause of MERGE is true for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, FromTable, SetExpr, TableObject, UpdateTableFromKind, With, visit_expressions,
+    self, Expr, FromTable, SetExpr, TableObject, UpdateTableFromKind, With,
 };
 use tierra_engine::{Database, Table, row_id_field};
 
@@ -20,6 +20,7 @@ use super::merge::{self, RowAction, Upsert};
 use super::target::{Target, named, no_table, plan_error, query, refuse_if, unsupported};
 use crate::ddl::table_name;
 use crate::error::SqlError;
+use crate::visit::visit_expressions;
 
 /// A statement that changes rows, in the form in which it is planned.
 pub(crate) struct ChangeStatement {

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
@@ -22,11 +22,13 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, Query, Select, Value, VisitMut, VisitorMut,
+    ObjectName, Query, Select, Value, VisitorMut,
 };
 
 use super::invisible::{MARK, digits, visible};
 use crate::rules::{LONG_NUMBER, under_its_name, uses};
+use crate::tree::{TreeNode, map_expressions, transform_down_with_subqueries};
+use crate::visit::visit_mut;
 
 /// The depth in an expression down to which marks are set: each adds a level to the planner's recursion.
 const MARKED_LEVELS: usize = 32;
@@ -42,16 +44,16 @@ pub(super) fn marking(state: &SessionState) -> Result<SessionState> {
 pub(super) fn mark_select(select: &mut Select) {
     let mut marks = Marks::default();
     // The visitor never breaks.
-    let _ = select.distinct.visit(&mut marks);
-    let _ = select.projection.visit(&mut marks);
-    let _ = select.group_by.visit(&mut marks);
-    let _ = select.having.visit(&mut marks);
-    let _ = select.qualify.visit(&mut marks);
+    let _ = visit_mut(&mut select.distinct, &mut marks);
+    let _ = visit_mut(&mut select.projection, &mut marks);
+    let _ = visit_mut(&mut select.group_by, &mut marks);
+    let _ = visit_mut(&mut select.having, &mut marks);
+    let _ = visit_mut(&mut select.qualify, &mut marks);
 }
 
 /// Marks the expressions of ORDER BY in `query`.
 pub(super) fn mark_order(query: &mut Query) {
-    let _ = query.order_by.visit(&mut Marks::default());
+    let _ = visit_mut(&mut query.order_by, &mut Marks::default());
 }
 
 /// The visitor that sets marks.
@@ -198,12 +200,12 @@ fn unmark(expr: &mut Expr) {
 /// `plan` without marks, but with the names that they gave.
 pub(super) fn removed(plan: LogicalPlan) -> Result<LogicalPlan> {
     // Top-down: a name contains the whole subquery, so it is made before the subquery's marks are removed.
-    plan.transform_down_with_subqueries(|plan| {
+    transform_down_with_subqueries(plan, |plan| {
         if !uses(&plan, |expr| argument(expr).is_some())? {
             return Ok(Transformed::no(plan));
         }
         let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
+        map_expressions(plan, |expr| {
             under_its_name(expr, &names, &mut without).map(Transformed::yes)
         })?
         .map_data(LogicalPlan::recompute_schema)

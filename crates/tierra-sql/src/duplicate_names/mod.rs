@@ -15,14 +15,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::SchemaError;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr as Planned, LogicalPlan};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, VisitMut,
-    VisitorMut,
+    self, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, VisitorMut,
 };
 
 use self::invisible::{DIGITS, digits, number, visible};
@@ -31,6 +30,8 @@ use crate::error::SqlError;
 use crate::hidden_keys;
 use crate::merged_columns;
 use crate::names::identifier;
+use crate::tree::{TreeNode, apply_expressions, apply_with_subqueries};
+use crate::visit::visit_mut;
 
 /// Whether `error` reports equal names.
 fn are_cause(error: &DataFusionError) -> bool {
@@ -139,7 +140,7 @@ fn tell_apart(
     };
     match statement {
         // The visitor never breaks.
-        Statement::Statement(inner) => drop(inner.visit(&mut duplicates)),
+        Statement::Statement(inner) => drop(visit_mut(inner, &mut duplicates)),
         Statement::Explain(explain) => {
             return tell_apart(&mut explain.statement, known, beside_wildcards);
         }
@@ -153,8 +154,8 @@ fn tell_apart(
 fn planned_names(plan: &LogicalPlan) -> HashMap<usize, String> {
     let mut names = HashMap::new();
     // The closures never fail.
-    let _ = plan.apply_with_subqueries(|plan| {
-        plan.apply_expressions(|expr| {
+    let _ = apply_with_subqueries(plan, |plan| {
+        apply_expressions(plan, |expr| {
             expr.apply(|expr| {
                 if let Planned::Alias(alias) = expr
                     && let Some(number) = number(&alias.name)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use datafusion::common::JoinType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
@@ -21,6 +21,7 @@ use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use crate::join::hash_join;
 use crate::pass::{Pass, below_fence};
 use crate::rules::{FILTERS_PUSHED, guard_physical};
+use crate::tree::TreeNode;
 
 /// Adds the rules that keep filters with their columns to a session.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {

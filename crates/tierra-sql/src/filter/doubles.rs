@@ -3,8 +3,9 @@
 //! Tables store -0.0 as 0.0 and every NaN as one NaN. A filter on codes compares with such values. A predicate that is
 //! evaluated on rows sometimes compares bits: in long lists, and for NaNs everywhere.
 
+use crate::tree::TreeNode;
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use tierra_engine::canonical_double;
@@ -12,7 +13,7 @@ use tierra_engine::canonical_double;
 /// `predicate` with its literals replaced by the doubles that tables store. So it passes the same rows as a filter on
 /// codes.
 pub(crate) fn with_stored_doubles(predicate: &Expr) -> Result<Expr> {
-    let stored = predicate.clone().transform(|expr| {
+    let stored = predicate.clone().transform_up(|expr| {
         Ok(match expr {
             Expr::InList(mut list) => {
                 list.list = list.list.into_iter().map(stored).collect();

@@ -6,12 +6,13 @@
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, Operator};
 
 use crate::list::InSet;
 use crate::rules::CANONICAL;
+use crate::tree::TreeNode;
 
 /// Deterministic functions that are defined for every argument.
 const TOTAL_FUNCTIONS: &[&str] = &[

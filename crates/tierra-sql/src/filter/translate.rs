@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::ScalarFunctionExpr;
@@ -20,6 +20,7 @@ use tierra_engine::{Snapshot, canonical_double};
 
 use super::{domain, ranges};
 use crate::list::{InSet, List, ListSet};
+use crate::tree::TreeNode;
 use crate::types::logical_type;
 
 /// What is known about the values of a column before a scan.

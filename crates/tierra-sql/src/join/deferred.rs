@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -16,6 +16,7 @@ use super::hash_join;
 use crate::pass::Pass;
 use crate::rules::EachOperator;
 use crate::scan::TierraScanExec;
+use crate::tree::TreeNode;
 
 /// The rule. It runs after filters were pushed down.
 pub(super) const RULE: EachOperator = EachOperator {

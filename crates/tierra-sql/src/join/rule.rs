@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{ColumnStatistics, JoinType, NullEquality, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -26,6 +26,7 @@ use super::optional;
 use crate::rules::{FILTERS_PUSHED, JOINS_SELECTED};
 use crate::settings;
 use crate::statistics::STRING_BYTES;
+use crate::tree::TreeNode;
 
 /// Adds the rules to a session.
 pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {

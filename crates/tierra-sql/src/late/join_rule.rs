@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -18,6 +18,7 @@ use super::lookup_join::{LookedUp, LookupJoinExec, LookupJoinKind};
 use super::origin::Origin;
 use crate::scan::TierraScanExec;
 use crate::settings;
+use crate::tree::TreeNode;
 
 /// Rows of the table per looked-up row from which lookups pay: then a lookup is 1.7 to 3.3 times as fast as a hash join
 /// whose filter goes to the scan (`examples/late_rows.rs`, 1 M rows, two threads). The margin allows for low estimates.

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinSide, JoinType, internal_err};
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
@@ -32,6 +32,7 @@ use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceCh
 
 use super::RowSource;
 use crate::scan::TierraScanExec;
+use crate::tree::TreeNode;
 
 /// Where a column of the original plan comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -13,6 +13,7 @@ use super::narrow::narrow;
 use crate::scan::TierraScanExec;
 use crate::settings;
 use crate::statistics::value_bytes;
+use crate::tree::TreeNode;
 use crate::types::logical_type;
 
 /// Rows of a scan per row of the result. Reading single cells costs several times as much as decoding blocks, and the

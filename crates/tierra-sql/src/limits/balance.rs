@@ -5,6 +5,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::visit::visit_mut;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, VisitMut, VisitorMut};
 
 /// Operands from which a chain is balanced.
@@ -12,7 +13,7 @@ const LONG_CHAIN: usize = 33;
 
 /// Balances every long chain in `part`.
 pub(crate) fn balance(part: &mut impl VisitMut) {
-    let _ = part.visit(&mut Balance);
+    let _ = visit_mut(part, &mut Balance);
 }
 
 struct Balance;

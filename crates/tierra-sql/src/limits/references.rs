@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::LimitError;
 use crate::names::{identifier, single_name};
+use crate::visit::visit;
 
 /// Tables of a statement, counted once per reference.
 const REFERENCES_MOST: usize = 2_000;
@@ -30,7 +31,7 @@ pub(crate) fn check_references(statement: &impl Visit) -> Result<(), LimitError>
         scopes: vec![Scope::default()],
         joins: 0,
     };
-    match statement.visit(&mut count) {
+    match visit(statement, &mut count) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

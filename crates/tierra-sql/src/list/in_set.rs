@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{internal_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
@@ -21,6 +21,7 @@ use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use super::items::{Items, List, stored_doubles};
 use super::set::ListSet;
 use crate::rules::schema_below;
+use crate::tree::{TreeNode, apply_expressions, apply_with_subqueries};
 
 /// The function `x -> x = ANY(list)`.
 #[derive(Debug)]
@@ -122,9 +123,9 @@ impl InSet {
 /// Fails if `plan` compares a long list with values of a type that it cannot be one array for. The planner leaves the types of conditions
 /// to coercion, and then it is too late to plan the list literal by literal.
 pub(crate) fn check_sets(plan: &LogicalPlan) -> Result<()> {
-    plan.apply_with_subqueries(|plan| {
+    apply_with_subqueries(plan, |plan| {
         let schema = schema_below(plan)?;
-        plan.apply_expressions(|expr| {
+        apply_expressions(plan, |expr| {
             expr.apply(|expr| {
                 if let Expr::ScalarFunction(call) = expr
                     && let Some(set) = call.func.inner().downcast_ref::<InSet>()

@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::any;
 use super::items::{List, ListKind};
+use crate::visit::visit_mut;
 
 /// The planner handles lists shorter than this.
 const LONG_LIST: usize = 64;
@@ -175,7 +176,7 @@ fn of_numbers(numbers: &[Option<(bool, &str)>]) -> Option<List> {
 /// number of marks.
 pub(crate) fn replace_lists(statement: &mut ast::Statement) -> usize {
     let mut calls = CallSets::default();
-    let _ = statement.visit(&mut calls);
+    let _ = visit_mut(statement, &mut calls);
     calls.replaced
 }
 
@@ -290,7 +291,7 @@ fn negation(expr: Expr) -> Expr {
 /// Rewrites `= ANY(..)` and `<> ALL(..)` of arrays as `IN`, or as the operator that [`any`] plans. Comparisons with
 /// subqueries stay with the planner.
 pub(crate) fn settle_quantified(part: &mut impl VisitMut) {
-    let _ = part.visit(&mut Settle);
+    let _ = visit_mut(part, &mut Settle);
 }
 
 struct Settle;
@@ -330,7 +331,7 @@ impl VisitorMut for Settle {
 /// Rewrites `[x, y]` as `make_array(x, y)`, whose arguments the planner sees as those of any function: of what stands in brackets it
 /// forgets the names of WITH, the row outside and the types of parameters.
 pub(crate) fn write_arrays(part: &mut impl VisitMut) {
-    let _ = part.visit(&mut Arrays);
+    let _ = visit_mut(part, &mut Arrays);
 }
 
 struct Arrays;

@@ -23,6 +23,7 @@ use datafusion::logical_expr::{
 use tierra_memory::Size;
 
 use crate::settings;
+use crate::tree::{apply_expressions, apply_with_subqueries};
 
 /// One call may make at most one part in this many of the memory that queries may use.
 const PART: u64 = 4;
@@ -273,8 +274,8 @@ fn item_bytes(item: &ColumnarValue, rows: usize) -> u64 {
 /// The rows per batch of `plan`, if that is fewer than `most`.
 pub(crate) fn batch_rows(plan: &LogicalPlan, most: usize) -> Result<Option<usize>> {
     let mut widest = 0;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
+    apply_with_subqueries(plan, |node| {
+        apply_expressions(node, |expr| {
             widest = widest.max(made_by(expr)?);
             Ok(TreeNodeRecursion::Continue)
         })
@@ -287,7 +288,7 @@ pub(crate) fn batch_rows(plan: &LogicalPlan, most: usize) -> Result<Option<usize
 
 /// Bytes per row that the functions above make in `expr`, over all their calls.
 fn made_by(expr: &Expr) -> Result<u64> {
-    use datafusion::common::tree_node::TreeNode;
+    use crate::tree::TreeNode;
     let mut made = 0_u64;
     expr.apply(|part| {
         if let Expr::ScalarFunction(call) = part {

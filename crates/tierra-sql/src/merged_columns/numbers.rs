@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     Ident, Join, JoinConstraint, JoinOperator, ObjectName, Select, TableFactor, TableWithJoins,
-    VisitMut, VisitorMut,
+    VisitorMut,
 };
 
 use crate::duplicate_names::invisible::{self, HIDDEN};
+use crate::visit::visit_mut;
 
 /// The end of the number of a NATURAL JOIN.
 const NATURAL: &str = "natural";
@@ -26,11 +27,11 @@ pub(super) fn add(statement: &mut Statement) -> usize {
     let mut numbers = Numbers { last: 0 };
     // The visitor never breaks.
     match statement {
-        Statement::Statement(inner) => drop(inner.visit(&mut numbers)),
+        Statement::Statement(inner) => drop(visit_mut(inner, &mut numbers)),
         Statement::Explain(explain) => return add(&mut explain.statement),
         Statement::CopyTo(copy) => {
             if let CopyToSource::Query(query) = &mut copy.source {
-                let _ = query.visit(&mut numbers);
+                let _ = visit_mut(query, &mut numbers);
             }
         }
         _ => {}

@@ -7,14 +7,15 @@ use datafusion::error::Result;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Ident, JoinConstraint, ObjectName, OrderBy, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, VisitMut,
-    VisitorMut, WildcardAdditionalOptions,
+    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, VisitorMut,
+    WildcardAdditionalOptions,
 };
 
 use super::numbers::{constraint_of, merging};
 use super::{Columns, Hidden, Known};
 use crate::duplicate_names::invisible::digits;
 use crate::names::identifier;
+use crate::visit::visit_mut;
 
 /// Writes the references in `statement` anew, as far as the columns of its joins are known.
 ///
@@ -28,10 +29,10 @@ pub(super) fn write(statement: &mut Statement, known: &Known) -> Result<()> {
         orders: Vec::new(),
     };
     let written = match statement {
-        Statement::Statement(inner) => inner.visit(&mut references),
+        Statement::Statement(inner) => visit_mut(inner, &mut references),
         Statement::Explain(explain) => return write(&mut explain.statement, known),
         Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(&mut references),
+            CopyToSource::Query(query) => visit_mut(query, &mut references),
             CopyToSource::Relation(_) => ControlFlow::Continue(()),
         },
         _ => ControlFlow::Continue(()),
@@ -112,7 +113,7 @@ impl VisitorMut for References<'_> {
         {
             order = query.order_by.take();
             let scope = self.scope_of(&select.from);
-            self.within(scope, |this| order.visit(this))?;
+            self.within(scope, |this| visit_mut(&mut order, this))?;
         }
         self.orders.push(order);
         ControlFlow::Continue(())
@@ -219,7 +220,7 @@ impl References<'_> {
             scope.add(right);
             match constraint_of(&mut join.join_operator) {
                 Some(JoinConstraint::On(condition)) => {
-                    self.within(scope.clone(), |this| condition.visit(this))?;
+                    self.within(scope.clone(), |this| visit_mut(condition, this))?;
                 }
                 Some(constraint) => self.merge(&mut scope, constraint),
                 None => {}
@@ -243,9 +244,9 @@ impl References<'_> {
                 });
             }
             TableFactor::Derived { lateral: false, .. } | TableFactor::Table { .. } => {
-                factor.visit(self)?;
+                visit_mut(factor, self)?;
             }
-            _ => self.within(before.clone(), |this| factor.visit(this))?,
+            _ => self.within(before.clone(), |this| visit_mut(factor, this))?,
         }
         ControlFlow::Continue(Scope::of_table(name_of(factor)))
     }

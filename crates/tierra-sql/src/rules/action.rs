@@ -13,8 +13,9 @@
 
 use std::sync::Arc;
 
+use crate::tree::TreeNode;
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;

@@ -16,7 +16,7 @@ use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::kernels::numeric::{add, mul, sub};
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, Int32Type, Int64Type};
 use arrow::error::ArrowError;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue, exec_datafusion_err, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
@@ -33,6 +33,7 @@ use tierra_column::bits::Kernels;
 
 use super::number::is_number;
 use super::plan::{map_under_names, uses};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 use crate::types;
 
 /// The rule.
@@ -45,8 +46,7 @@ impl AnalyzerRule for CheckArithmetic {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(check_plan)
-            .map(|checked| checked.data)
+        transform_up_with_subqueries(plan, check_plan).map(|checked| checked.data)
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, Schema, SchemaRef,
 };
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
@@ -32,6 +32,7 @@ use super::number::{is_number, long_text};
 use super::numbers::exact;
 use crate::error::{InsertError, SqlError};
 use crate::text_values::{Target, strict};
+use crate::tree::TreeNode;
 use crate::types;
 
 /// The rule.

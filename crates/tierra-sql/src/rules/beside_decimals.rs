@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{InList, InSubquery, SetComparison};
@@ -21,6 +21,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::number::{beside, is_number, number_in};
 use super::numbers::exact;
 use super::plan::{map_under_names, uses};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// Functions whose arguments get one type.
 const ALIKE: [&str; 7] = [
@@ -45,7 +46,7 @@ impl AnalyzerRule for BesideDecimals {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         // Operators above one that has changed get its types.
         let mut has_changed = false;
-        plan.transform_up_with_subqueries(|plan| {
+        transform_up_with_subqueries(plan, |plan| {
             let settled = settle_plan(plan)?;
             has_changed |= settled.transformed;
             match has_changed {

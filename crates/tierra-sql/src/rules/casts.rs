@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::ApplyOrder;
 
 use super::plan::EachNode;
+use crate::tree::TreeNode;
 
 /// Puts [`Handed`] around casts that lose information.
 pub(super) const RULE: EachNode = EachNode {

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use datafusion::common::Column;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -21,6 +21,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::group_keys::{APART, is_whole_name, with_apart_names};
 use super::shifted_sums::unaliased;
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// The rule.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl AnalyzerRule for ComputedSets {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite).data()
+        transform_up_with_subqueries(plan, rewrite).data()
     }
 }
 

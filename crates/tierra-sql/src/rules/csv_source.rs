@@ -17,6 +17,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScanBuilder};
 
 use crate::load::CsvTable;
+use crate::tree::apply_with_subqueries;
 
 /// `source` with the fields of a CSV file parsed as `wanted`, by the source's columns; `None` if it does not read a CSV
 /// file.
@@ -97,7 +98,7 @@ pub(super) fn read_as(
 fn is_correlated(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_subqueries(|subquery| {
-        subquery.apply_with_subqueries(|part| {
+        apply_with_subqueries(subquery, |part| {
             found |= part.contains_outer_reference();
             Ok(TreeNodeRecursion::Continue)
         })

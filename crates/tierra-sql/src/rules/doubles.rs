@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -22,6 +22,7 @@ use datafusion::optimizer::AnalyzerRule;
 use tierra_engine::canonical_double;
 
 use super::plan::{map_under_names, schema_below, uses};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// The function that the rule adds.
 pub(crate) const CANONICAL: &str = "one_zero";
@@ -54,8 +55,7 @@ impl AnalyzerRule for OneZero {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(settle_plan)
-            .map(|settled| settled.data)
+        transform_up_with_subqueries(plan, settle_plan).map(|settled| settled.data)
     }
 }
 

@@ -23,7 +23,7 @@
 use std::sync::Arc;
 
 use datafusion::common::JoinType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -34,6 +34,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::computed::free;
 use super::plan::{under_its_name, uses};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// The rule.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl AnalyzerRule for DrawnOnce {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite).data()
+        transform_up_with_subqueries(plan, rewrite).data()
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::internal_err;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::logical_plan::Subquery;
@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::plan::{map_under_names, uses};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// The rule.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl AnalyzerRule for EmptySubqueries {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite).data()
+        transform_up_with_subqueries(plan, rewrite).data()
     }
 }
 

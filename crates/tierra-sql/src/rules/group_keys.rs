@@ -19,7 +19,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -30,6 +30,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 
 use super::unnested::unnests;
+use crate::tree::{TreeNode, map_expressions, transform_up_with_subqueries};
 
 /// DataFusion's rule that leaves keys of ORDER BY out that earlier ones determine.
 pub(super) const REPEATED: &str = "eliminate_duplicated_expr";
@@ -64,7 +65,7 @@ impl AnalyzerRule for GroupKeys {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite).data()
+        transform_up_with_subqueries(plan, rewrite).data()
     }
 }
 
@@ -141,7 +142,7 @@ pub(super) fn with_apart_names(plan: LogicalPlan) -> Result<Transformed<LogicalP
         return Ok(Transformed::no(plan));
     }
     let names = NamePreserver::new(&plan);
-    let renamed = plan.map_expressions(|expr| {
+    let renamed = map_expressions(plan, |expr| {
         let name = names.save(&expr);
         let renamed = expr.transform_up(|expr| match expr {
             Expr::Column(column) if column.relation.is_none() && apart.contains(&column.name) => {

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use arrow::datatypes::Field;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::{map_under_names, uses};
+use crate::tree::{TreeNode, apply_with_subqueries, transform_up_with_subqueries};
 
 /// The rule, for plans with grouping sets.
 #[derive(Debug)]
@@ -32,13 +33,13 @@ impl AnalyzerRule for GroupedOutside {
                 .map_data(LogicalPlan::recompute_schema),
             false => Ok(Transformed::no(plan)),
         };
-        plan.transform_up_with_subqueries(may_be_null).data()
+        transform_up_with_subqueries(plan, may_be_null).data()
     }
 }
 
 fn has_sets(plan: &LogicalPlan) -> Result<bool> {
     let mut has = false;
-    plan.apply_with_subqueries(|plan| {
+    apply_with_subqueries(plan, |plan| {
         if let LogicalPlan::Aggregate(aggregate) = plan {
             has |= matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_)]);
         }

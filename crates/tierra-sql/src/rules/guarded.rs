@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{
-    Transformed, TransformedResult, TreeNode, TreeNodeRecursion, TreeNodeRewriter,
+    Transformed, TransformedResult, TreeNodeRecursion, TreeNodeRewriter,
 };
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
@@ -31,6 +31,7 @@ use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 
 use super::plan::{EachOperator, map_under_names, schema_below, uses};
 use super::text_casts::{is_strict, is_strict_cast};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// The rule for conditions within expressions.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl AnalyzerRule for Guarded {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite).data()
+        transform_up_with_subqueries(plan, rewrite).data()
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNode;
+use crate::tree::TreeNode;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::{CastExpr, Literal};

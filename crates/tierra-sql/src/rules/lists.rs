@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{InList, ScalarFunction};
@@ -28,6 +28,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::plan::schema_below;
 use crate::list::{InSet, List};
+use crate::tree::{TreeNode, apply_expressions, map_expressions};
 
 /// The number of sets made of lists.
 static SETS: AtomicU64 = AtomicU64::new(0);
@@ -51,7 +52,7 @@ impl OptimizerRule for ListsApart {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let mut has_lists = false;
-        plan.apply_expressions(|expr| {
+        apply_expressions(&plan, |expr| {
             has_lists = has_lists || has_lists_to_merge(expr)?;
             Ok(TreeNodeRecursion::Continue)
         })?;
@@ -65,7 +66,7 @@ impl OptimizerRule for ListsApart {
             simplifier: ExprSimplifier::new(context.build()),
         };
         let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
+        map_expressions(plan, |expr| {
             let apart = Apart::of(&expr, &schema);
             if apart.values.is_empty() {
                 return Ok(Transformed::no(expr));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, FieldRef, Float64Type, Schema};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -23,6 +23,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_plan::PhysicalExpr;
 
 use super::plan::{map_under_names, schema_below, uses};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// The functions that take values back.
 const TAKE_BACK: [&str; 17] = [
@@ -55,7 +56,7 @@ impl AnalyzerRule for MovingDoubles {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite).data()
+        transform_up_with_subqueries(plan, rewrite).data()
     }
 }
 

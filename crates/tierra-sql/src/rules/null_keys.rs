@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::tree::transform_up_with_subqueries;
 use datafusion::common::NullEquality;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
@@ -36,7 +37,7 @@ pub(super) fn ordered(
     plan: LogicalPlan,
     config: &dyn OptimizerConfig,
 ) -> Result<Transformed<LogicalPlan>> {
-    let apart = plan.transform_up_with_subqueries(|plan| {
+    let apart = transform_up_with_subqueries(plan, |plan| {
         Ok(match plan {
             LogicalPlan::Join(join)
                 if join.join_type == JoinType::Inner && matches_nulls(&join) =>

@@ -6,7 +6,7 @@
 //! -0.0 is 0.0, because no column stores it.
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use super::arithmetic::lengthened;
 use super::number::{Exact, as_double, is_number};
 use super::plan::map_under_names;
+use crate::tree::{TreeNode, apply_expressions, transform_up_with_subqueries};
 
 /// The rule.
 #[derive(Debug)]
@@ -33,8 +34,7 @@ impl AnalyzerRule for ExactNumbers {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(settle_plan)
-            .map(|settled| settled.data)
+        transform_up_with_subqueries(plan, settle_plan).map(|settled| settled.data)
     }
 }
 
@@ -92,7 +92,7 @@ fn settle_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// Most statements have none; they skip the second pass.
 fn has_numbers(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_expressions(|expr| {
+    apply_expressions(plan, |expr| {
         expr.apply(|expr| {
             found |= is_number(expr);
             Ok(if found {

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -21,6 +21,7 @@ use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use crate::pass::{Pass, below_kept_order};
+use crate::tree::TreeNode;
 
 /// DataFusion's rule.
 pub(super) const SORTS: &str = "EnsureRequirements";

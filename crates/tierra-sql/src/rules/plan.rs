@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::tree::{TreeNode, apply_expressions, map_expressions};
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
@@ -107,7 +108,7 @@ pub(crate) fn schema_below(plan: &LogicalPlan) -> Result<DFSchema> {
 /// Whether an expression of the node `plan` has a part for which `is` is true.
 pub(crate) fn uses(plan: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> Result<bool> {
     let mut found = false;
-    plan.apply_expressions(|expr| {
+    apply_expressions(plan, |expr| {
         expr.apply(|expr| {
             found |= is(expr);
             Ok(match found {
@@ -125,7 +126,7 @@ pub(crate) fn map_under_names(
     mut change: impl FnMut(Expr) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
+    map_expressions(plan, |expr| {
         let mut is_changed = false;
         let named = under_its_name(expr, &names, &mut |expr| {
             let changed = change(expr)?;
@@ -145,7 +146,7 @@ pub(crate) fn map_under_names(
 pub(crate) fn under_its_name(
     expr: Expr,
     names: &NamePreserver,
-    change: &mut impl FnMut(Expr) -> Result<Expr>,
+    change: &mut dyn FnMut(Expr) -> Result<Expr>,
 ) -> Result<Expr> {
     let mut all = |exprs: Vec<Expr>| -> Result<Vec<Expr>> {
         let exprs = exprs.into_iter();

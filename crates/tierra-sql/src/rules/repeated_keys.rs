@@ -7,13 +7,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, SortExpr};
 use datafusion::optimizer::optimizer::ApplyOrder;
 
 use super::plan::{EachNode, map_under_names, uses};
+use crate::tree::TreeNode;
 
 /// The rule.
 pub(super) const RULE: EachNode = EachNode {

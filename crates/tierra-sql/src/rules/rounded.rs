@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -29,6 +29,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
 use super::plan::{map_under_names, schema_below, uses};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// Makes constant places literals.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl AnalyzerRule for ConstantPlaces {
         if !changes_types.get() {
             return Ok(rewritten.data);
         }
-        let settled = rewritten.data.transform_up_with_subqueries(|plan| {
+        let settled = transform_up_with_subqueries(rewritten.data, |plan| {
             let plan = plan.recompute_schema()?;
             Ok(Transformed::yes(plan))
         });
@@ -101,7 +102,7 @@ fn rewrite(
     plan: LogicalPlan,
     change: impl Fn(&ScalarFunction, &DFSchema) -> Result<Option<ScalarFunction>>,
 ) -> Result<Transformed<LogicalPlan>> {
-    plan.transform_up_with_subqueries(|plan| {
+    transform_up_with_subqueries(plan, |plan| {
         if !uses(&plan, |expr| rounding(expr).is_some())? {
             return Ok(Transformed::no(plan));
         }

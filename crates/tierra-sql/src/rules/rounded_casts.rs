@@ -12,7 +12,7 @@ use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::{CastOptions, unary};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::format::DEFAULT_CAST_OPTIONS;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::plan::{map_under_names, schema_below, uses};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// The rule.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ impl AnalyzerRule for RoundedCasts {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite).data()
+        transform_up_with_subqueries(plan, rewrite).data()
     }
 }
 

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{
-    Transformed, TransformedResult, TreeNode, TreeNodeRecursion, TreeNodeRewriter,
+    Transformed, TransformedResult, TreeNodeRecursion, TreeNodeRewriter,
 };
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
@@ -26,6 +26,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::plan::{map_under_names, uses};
+use crate::tree::{TreeNode, apply_with_subqueries, transform_up_with_subqueries};
 
 /// The functions that depend on the order of rows.
 const IN_ORDER: [&str; 5] = [
@@ -51,7 +52,7 @@ impl AnalyzerRule for RowsInOrder {
         if !has_order(&plan)? {
             return Ok(plan);
         }
-        let plan = plan.transform_up_with_subqueries(|plan| match plan {
+        let plan = transform_up_with_subqueries(plan, |plan| match plan {
             LogicalPlan::Aggregate(_) => aggregated_in_order(plan),
             LogicalPlan::Limit(limit) => first_in_order(limit),
             other => Ok(Transformed::no(other)),
@@ -63,7 +64,7 @@ impl AnalyzerRule for RowsInOrder {
 
 fn has_order(plan: &LogicalPlan) -> Result<bool> {
     let mut has = false;
-    plan.apply_with_subqueries(|plan| {
+    apply_with_subqueries(plan, |plan| {
         has |= matches!(plan, LogicalPlan::Sort(_));
         Ok(match has {
             true => TreeNodeRecursion::Stop,

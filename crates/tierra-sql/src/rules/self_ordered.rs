@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{ScalarValue, internal_err, not_impl_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -27,6 +27,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_plan::expressions::Literal;
 
 use super::plan::uses;
+use crate::tree::{TreeNode, map_expressions, transform_up_with_subqueries};
 
 /// The rule.
 #[derive(Debug)]
@@ -38,11 +39,13 @@ impl AnalyzerRule for OrderThemselves {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let rewritten = plan.transform_up_with_subqueries(|plan| {
+        let rewritten = transform_up_with_subqueries(plan, |plan| {
             if !uses(&plan, is_ordered)? {
                 return Ok(Transformed::no(plan));
             }
-            plan.map_expressions(|expr| expr.transform_up(|expr| Ok(self_ordered(expr))))
+            map_expressions(plan, |expr| {
+                expr.transform_up(|expr| Ok(self_ordered(expr)))
+            })
         });
         rewritten.data()
     }

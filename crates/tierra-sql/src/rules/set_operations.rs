@@ -14,6 +14,7 @@
 
 use std::sync::Arc;
 
+use crate::tree::transform_up_with_subqueries;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, JoinType, NullEquality};
 use datafusion::config::ConfigOptions;
@@ -32,7 +33,7 @@ pub(super) struct CountedCopies;
 
 impl AnalyzerRule for CountedCopies {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(counted).data()
+        transform_up_with_subqueries(plan, counted).data()
     }
 
     fn name(&self) -> &str {

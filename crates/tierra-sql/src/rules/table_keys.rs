@@ -13,6 +13,7 @@ use datafusion::logical_expr::logical_plan::{TableScan, TableScanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::table::TierraTable;
+use crate::tree::transform_up_with_subqueries;
 
 /// The rule.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl AnalyzerRule for TableKeys {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut is_changed = false;
-        let plan = plan.transform_up_with_subqueries(|plan| match plan {
+        let plan = transform_up_with_subqueries(plan, |plan| match plan {
             LogicalPlan::TableScan(scan) => {
                 let scan = with_key(scan)?;
                 is_changed |= scan.transformed;

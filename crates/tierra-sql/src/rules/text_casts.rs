@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
@@ -20,6 +20,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::doubles::is_double;
 use super::plan::{map_under_names, schema_below, uses};
 use crate::text_values::{Target, lenient, strict};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// The rule.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl AnalyzerRule for TextCasts {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite).data()
+        transform_up_with_subqueries(plan, rewrite).data()
     }
 }
 

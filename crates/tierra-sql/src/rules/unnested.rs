@@ -4,6 +4,7 @@
 //! what stands behind such a key, and a join with the elements found one match instead of many. Above UNNEST the rules that rely on
 //! keys are skipped ([`super::group_keys`] has the one about ORDER BY), and groups have names of their own.
 
+use crate::tree::apply_with_subqueries;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
@@ -27,7 +28,7 @@ pub(super) fn of_whole_rows(
 /// Whether `plan`, or a subquery of it, unnests lists.
 pub(super) fn unnests(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|plan| {
+    apply_with_subqueries(plan, |plan| {
         found |= matches!(plan, LogicalPlan::Unnest(_));
         Ok(match found {
             true => TreeNodeRecursion::Stop,

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Case;
@@ -19,6 +19,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit}
 use datafusion::optimizer::AnalyzerRule;
 
 use super::plan::uses;
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// The rule.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ impl AnalyzerRule for ValuesOfQueries {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|plan| match &plan {
+        transform_up_with_subqueries(plan, |plan| match &plan {
             LogicalPlan::Values(values) if uses(&plan, is_query)? => {
                 Ok(Transformed::yes(computed(values)?))
             }

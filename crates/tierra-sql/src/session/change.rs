@@ -36,6 +36,7 @@ use crate::prepared::{Write, WritePlan};
 use crate::sink::committing;
 use crate::statement::{Compact, Parsed};
 use crate::view::View;
+use crate::visit::visit_expressions;
 
 /// The plan of a PREPARE with these parameters.
 async fn prepared_plan(
@@ -560,7 +561,7 @@ fn may_pass(error: &SqlError, change: &Change, snapshot: &Snapshot) -> bool {
 }
 
 fn has_parameter(query: &ast::Statement) -> bool {
-    let found = ast::visit_expressions(query, |expr| match expr {
+    let found = visit_expressions(query, |expr| match expr {
         ast::Expr::Value(value) if matches!(value.value, ast::Value::Placeholder(_)) => {
             std::ops::ControlFlow::Break(())
         }

@@ -5,17 +5,27 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::ast::{self, VisitorMut};
 
 use crate::types;
+use crate::visit::visit_mut;
 
 /// Casts the parameters of an INSERT to the types that PREPARE declares for them. A list is left as it is.
 pub(super) fn cast_to_declared(statement: &mut ast::Statement, declared: &[ast::DataType]) {
     if declared.is_empty() || !matches!(statement, ast::Statement::Insert(_)) {
         return;
     }
-    let _ = ast::visit_expressions_mut(statement, |expr| {
-        if let Some(data_type) = declared_type(expr, declared) {
+    let _ = visit_mut(statement, &mut Declared(declared));
+}
+
+/// The types that PREPARE declares.
+struct Declared<'a>(&'a [ast::DataType]);
+
+impl VisitorMut for Declared<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        if let Some(data_type) = declared_type(expr, self.0) {
             let parameter = std::mem::replace(expr, ast::Expr::value(ast::Value::Null));
             *expr = ast::Expr::Cast {
                 kind: ast::CastKind::Cast,
@@ -25,8 +35,8 @@ pub(super) fn cast_to_declared(statement: &mut ast::Statement, declared: &[ast::
                 format: None,
             };
         }
-        ControlFlow::<()>::Continue(())
-    });
+        ControlFlow::Continue(())
+    }
 }
 
 /// The type of the parameter `expr`, if it is one that is cast.

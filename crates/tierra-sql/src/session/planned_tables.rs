@@ -14,6 +14,7 @@ use tierra_engine::{Database, Table};
 use super::prepare::Prepared;
 use crate::error::{PreparedError, SqlError};
 use crate::table::TierraTable;
+use crate::tree::apply_with_subqueries;
 
 /// Fails if a table of the statement `name` was dropped since it was planned.
 pub(super) fn check(name: &str, planned: &Prepared, database: &Database) -> Result<(), SqlError> {
@@ -61,7 +62,7 @@ fn tables_of(plan: &LogicalPlan) -> Result<Vec<Arc<Table>>, DataFusionError> {
         }
         Ok::<_, DataFusionError>(())
     };
-    plan.apply_with_subqueries(|node| {
+    apply_with_subqueries(plan, |node| {
         match node {
             LogicalPlan::TableScan(scan) => add(&scan.source)?,
             LogicalPlan::Dml(write) => add(&write.target)?,

@@ -32,6 +32,7 @@ use crate::list::{List, ListParameter, unfolded};
 use crate::memory::Planning;
 use crate::outcome::{Outcome, Rows};
 use crate::prepared::{Argument, PointPlan, WritePlan};
+use crate::visit::visit_expressions;
 use crate::{defect, rules, types};
 
 /// The prepared statements of a session, by name.
@@ -414,7 +415,7 @@ pub(super) fn written_parameters(statement: &Statement) -> WrittenParameters {
         return WrittenParameters::default();
     };
     let mut most = 0;
-    let _ = ast::visit_expressions(statement.as_ref(), |expr| {
+    let _ = visit_expressions(statement.as_ref(), |expr| {
         if let ast::Expr::Value(value) = expr
             && let ast::Value::Placeholder(name) = &value.value
             && let Some(number) = name.strip_prefix('$')

@@ -9,15 +9,16 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{self, SetExpr, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{self, SetExpr, Visitor};
 
 use super::Session;
 use crate::error::{DefinitionError, SqlError};
 use crate::settings;
 use crate::statement::Parsed;
+use crate::tree::TreeNode;
+use crate::visit::visit;
 
 /// The most characters of a statement's first word in a message.
 const WORD_MOST: usize = 20;
@@ -112,7 +113,7 @@ fn only_reads(statement: &Statement) -> bool {
 fn is_reading(statement: &ast::Statement) -> bool {
     use ast::Statement as Sql;
     match statement {
-        Sql::Query(query) => query.visit(&mut Changes).is_continue(),
+        Sql::Query(query) => visit(query, &mut Changes).is_continue(),
         Sql::Explain { statement, .. } | Sql::Prepare { statement, .. } => is_reading(statement),
         Sql::ExplainTable { .. }
         | Sql::ShowColumns { .. }

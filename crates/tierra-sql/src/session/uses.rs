@@ -16,13 +16,17 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{InList, InSubquery, Placeholder, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, LogicalPlan, Operator};
 
 use crate::rules::map_under_names;
+use crate::tree::{
+    TreeNode, apply_expressions, apply_with_subqueries, map_expressions,
+    transform_up_with_subqueries,
+};
 use crate::{list, rules};
 
 /// The uses of a parameter that are told apart.
@@ -55,8 +59,8 @@ pub(super) enum Given {
 /// that has a type elsewhere, or several, has none by a cast.
 pub(super) fn typed_by_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut types: HashMap<String, Option<FieldRef>> = HashMap::new();
-    plan.apply_with_subqueries(|plan| {
-        plan.apply_expressions(|expr| {
+    apply_with_subqueries(&plan, |plan| {
+        apply_expressions(plan, |expr| {
             expr.apply(|expr| {
                 let (id, field) = match expr {
                     Expr::Placeholder(Placeholder { id, field: Some(_) }) => (id, None),
@@ -79,7 +83,7 @@ pub(super) fn typed_by_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
     if types.values().all(Option::is_none) {
         return Ok(plan);
     }
-    let typed = plan.transform_up_with_subqueries(|plan| {
+    let typed = transform_up_with_subqueries(plan, |plan| {
         map_under_names(plan, |expr| {
             expr.transform_up(|expr| match expr {
                 Expr::Placeholder(Placeholder { id, field: None }) => {
@@ -123,9 +127,9 @@ fn parameter_field(field: &FieldRef) -> Option<FieldRef> {
 pub(super) fn told_apart(plan: LogicalPlan, count: usize) -> Result<LogicalPlan> {
     // The planner has cast what INSERT computes to the types of the columns, and would not do so again.
     let computes = !matches!(plan, LogicalPlan::Dml(_));
-    let told = plan.transform_up_with_subqueries(|plan| {
+    let told = transform_up_with_subqueries(plan, |plan| {
         let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
+        map_expressions(plan, |expr| {
             let name = names.save(&expr);
             let told = expr.transform_up(|expr| Ok(tell(expr, count, computes)))?;
             Ok(told.update_data(|expr| name.restore(expr)))

@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::intervals::PARTS;
 use crate::list::call;
+use crate::visit::visit_mut;
 
 const AGE: &str = "age";
 const MAKE_INTERVAL: &str = "make_interval";
@@ -25,7 +26,7 @@ pub(crate) fn is_named(word: &str) -> bool {
 /// Writes out what calls in `statement` leave out.
 pub(crate) fn write_out(statement: &mut impl VisitMut) {
     // The visitor never breaks.
-    let _ = statement.visit(&mut LeftOut);
+    let _ = visit_mut(statement, &mut LeftOut);
 }
 
 struct LeftOut;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, Decimal128Array};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -27,6 +27,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::rules::{is_of_row_outside, map_under_names, schema_below, uses};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// Nanoseconds, which may be more than 64 bits hold.
 const LENGTH: DataType = DataType::Decimal128(38, 0);
@@ -47,8 +48,7 @@ impl AnalyzerRule for OrderedWindows {
             LogicalPlan::Window(_) => by_length(plan),
             other => Ok(Transformed::no(other)),
         };
-        plan.transform_up_with_subqueries(by_length)
-            .map(|ordered| ordered.data)
+        transform_up_with_subqueries(plan, by_length).map(|ordered| ordered.data)
     }
 }
 
@@ -62,8 +62,7 @@ impl AnalyzerRule for IntervalLengths {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(by_length)
-            .map(|compared| compared.data)
+        transform_up_with_subqueries(plan, by_length).map(|compared| compared.data)
     }
 }
 

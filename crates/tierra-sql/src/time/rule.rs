@@ -6,7 +6,7 @@ use arrow::array::{AsArray, PrimitiveArray};
 use arrow::datatypes::{
     DataType, Field, FieldRef, Fields, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, DFSchemaRef, ScalarValue, internal_err, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -23,6 +23,7 @@ use super::digits;
 use super::lengths::is_interval;
 use super::scaled::of_difference;
 use crate::rules::{map_under_names, schema_below, uses};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// The function that the rule adds.
 const MICROSECONDS: &str = "microseconds";
@@ -47,8 +48,7 @@ impl AnalyzerRule for Seconds {
             true => map_expressions(plan, as_seconds),
             false => Ok(Transformed::no(plan)),
         };
-        plan.transform_up_with_subqueries(as_seconds)
-            .map(|settled| settled.data)
+        transform_up_with_subqueries(plan, as_seconds).map(|settled| settled.data)
     }
 }
 
@@ -62,8 +62,7 @@ impl AnalyzerRule for Microseconds {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(settle_plan)
-            .map(|settled| settled.data)
+        transform_up_with_subqueries(plan, settle_plan).map(|settled| settled.data)
     }
 }
 

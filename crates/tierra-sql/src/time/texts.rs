@@ -9,7 +9,7 @@ use arrow::datatypes::{
     DataType, DurationMicrosecondType, IntervalMonthDayNano, IntervalMonthDayNanoType,
     IntervalUnit, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -21,6 +21,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::moment_texts::{put_interval, put_time, put_timestamp};
 use crate::rules::{map_under_names, schema_below, uses};
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// The rule. It comes behind type coercion, which casts what functions of texts are called with.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl AnalyzerRule for MomentTexts {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite).data()
+        transform_up_with_subqueries(plan, rewrite).data()
     }
 }
 

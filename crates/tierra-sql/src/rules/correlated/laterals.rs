@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{JoinType, TableReference};
 use datafusion::error::Result;
 use datafusion::logical_expr::logical_plan::{Join, Subquery, SubqueryAlias};
@@ -21,6 +21,7 @@ use super::plain::is_plain_lateral;
 use super::references::outer_columns;
 use super::repeatable::repeatable;
 use super::with_columns;
+use crate::tree::TreeNode;
 
 /// The plan with joins in place of those that are not plain, or of all of them. In subqueries all are joined: what they refer to
 /// would be taken for the row outside of the subquery.

@@ -24,7 +24,7 @@ mod repeatable;
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, JoinType};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
@@ -37,6 +37,7 @@ use self::domain::{Domain, ForAll, Numbers, same, value};
 use self::references::{outer_columns, subquery_of, with_subquery};
 use self::repeatable::repeatable;
 use super::plan::{map_under_names, uses};
+use crate::tree::{TreeNode, transform_down_with_subqueries};
 
 pub(crate) use self::domain::is_of_row_outside;
 pub(super) use self::laterals::PlainInputs;
@@ -54,8 +55,7 @@ impl AnalyzerRule for Correlated {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut numbers = Numbers::default();
         let plan = laterals::joined(plan, true, &mut numbers)?;
-        plan.transform_down_with_subqueries(|plan| rewrite(plan, &mut numbers))
-            .data()
+        transform_down_with_subqueries(plan, |plan| rewrite(plan, &mut numbers)).data()
     }
 }
 

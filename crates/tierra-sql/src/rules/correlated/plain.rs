@@ -1,7 +1,7 @@
 //! Subqueries that DataFusion joins rightly.
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, ExprSchema, JoinType};
 use datafusion::error::Result;
 use datafusion::logical_expr::logical_plan::{Distinct, Filter};
@@ -10,6 +10,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 
 use super::references::{outer_columns, refers, subquery_of};
 use crate::rules::plan::schema_below;
+use crate::tree::{TreeNode, apply_expressions};
 
 /// Whether `rows`, which refers to a row outside, is of a form that is left to DataFusion.
 pub(super) fn is_plain(rows: &LogicalPlan, is_one_value: bool, outside: &DFSchema) -> Result<bool> {
@@ -172,7 +173,7 @@ fn is_plain_predicate(rows: &LogicalPlan, outside: &DFSchema) -> Result<bool> {
         }
         let mut in_subqueries = false;
         let mut in_expressions = false;
-        node.apply_expressions(|expr| {
+        apply_expressions(node, |expr| {
             in_expressions |= expr.contains_outer();
             expr.apply(|expr| {
                 if let Some(subquery) = subquery_of(expr) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
@@ -10,6 +10,7 @@ use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use crate::rules::plan::{map_under_names, schema_below};
+use crate::tree::{TreeNode, apply_expressions};
 
 /// The subquery of an expression that is one.
 pub(super) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
@@ -89,7 +90,7 @@ fn collect_if(
     found: &mut Vec<Column>,
 ) -> Result<()> {
     plan.apply(|node| {
-        node.apply_expressions(|expr| {
+        apply_expressions(node, |expr| {
             expr.apply(|expr| {
                 if let Expr::OuterReferenceColumn(_, column) = expr {
                     let is_nearer = between.iter().any(|schema| schema.has_column(column));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{JoinType, not_impl_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::logical_plan::{Filter, Join, Limit, Sort};
@@ -11,6 +11,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use super::first_rows;
 use crate::rules::plan::uses;
+use crate::tree::TreeNode;
 
 /// A plan with all rows of `plan`, perhaps more, that has them each time: limits keep the rows that their order does not tell from
 /// the last, and conditions on random values are left out. Fails for the rest.

@@ -14,20 +14,21 @@ use std::sync::Arc;
 
 use datafusion::common::Column;
 use datafusion::common::alias::AliasGenerator;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::logical_plan::{Filter, SubqueryAlias};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
 use super::correlation::refers_outside;
+use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// `plan` with such names in its subqueries.
 pub(super) fn named_apart(
     plan: LogicalPlan,
     aliases: &AliasGenerator,
 ) -> Result<Transformed<LogicalPlan>> {
-    plan.transform_up_with_subqueries(|plan| match plan {
+    transform_up_with_subqueries(plan, |plan| match plan {
         LogicalPlan::Subquery(subquery) if refers_outside(&subquery.subquery) => {
             let sources = sources(&subquery.subquery)?;
             let rows = Arc::unwrap_or_clone(Arc::clone(&subquery.subquery));

@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use crate::tree::TreeNode;
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, not_impl_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::replace_col;

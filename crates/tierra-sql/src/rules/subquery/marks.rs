@@ -11,7 +11,6 @@
 use std::sync::Arc;
 
 use datafusion::common::alias::AliasGenerator;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, ExprSchema, JoinType, NullEquality, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::expr_fn::count;
@@ -23,6 +22,7 @@ use datafusion::logical_expr::{
 
 use super::correlation::{self, JoinedRows, VALUE};
 use super::predicate::Predicate;
+use crate::tree::TreeNode;
 
 /// How NULL is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

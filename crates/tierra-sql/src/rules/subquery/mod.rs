@@ -15,7 +15,7 @@ mod predicate;
 use std::sync::Arc;
 
 use datafusion::common::alias::AliasGenerator;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchema, JoinType, not_impl_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -26,6 +26,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use self::marks::{Marks, Unknown};
 use self::predicate::Predicate;
+use crate::tree::{TreeNode, apply_expressions, transform_up_with_subqueries};
 
 /// Replaces predicates of subqueries by executable plans.
 #[derive(Debug)]
@@ -42,8 +43,9 @@ impl OptimizerRule for SubqueryPredicates {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let aliases = config.alias_generator();
-        apart::named_apart(plan, aliases)?
-            .transform_data(|plan| plan.transform_up_with_subqueries(|plan| rewrite(plan, aliases)))
+        apart::named_apart(plan, aliases)?.transform_data(|plan| {
+            transform_up_with_subqueries(plan, |plan| rewrite(plan, aliases))
+        })
     }
 }
 
@@ -59,7 +61,7 @@ fn has_predicate(expr: &Expr) -> Result<bool> {
 
 fn holds_predicate(plan: &LogicalPlan) -> Result<bool> {
     let mut holds = false;
-    plan.apply_expressions(|expr| {
+    apply_expressions(plan, |expr| {
         holds = has_predicate(expr)?;
         Ok(match holds {
             true => TreeNodeRecursion::Stop,
