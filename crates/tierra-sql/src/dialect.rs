@@ -4,7 +4,7 @@
 //! The parser reads everything after `IS [NOT] DISTINCT FROM` as its right side. As in PostgreSQL it binds as IS
 //! does: looser than comparisons, tighter than NOT, AND and OR.
 //!
-//! Operators bind as in PostgreSQL. `^` binds tighter than `*`, for it is a power ([`operators`](crate::operators)). All but those of
+//! Operators bind as in PostgreSQL. `^` binds tighter than `*`, for it is a power ([`operators`](crate::syntax::operators)). All but those of
 //! arithmetic and comparison bind alike, between the two, from the left: `||`, `&`, `|`, `#`, `<<`, `>>`, `~`, `@>`. The parser takes
 //! `'n' || 2 * 3` for `('n' || 2) * 3`.
 //!

@@ -38,7 +38,7 @@ use crate::duplicate_names;
 use crate::duplicate_names::invisible::HIDDEN;
 use crate::error::SqlError;
 use crate::names::identifier;
-use crate::ordered_items::{
+use crate::syntax::ordered_items::{
     bare, form, keys_of, number_of, own_name, place_of, same_item, uses_new_name,
 };
 use crate::visit::{visit_expressions, visit_mut};

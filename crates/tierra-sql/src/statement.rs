@@ -4,14 +4,12 @@
 //! and the planner see a short statement. Numbers with more digits than a double become calls that carry their text (see
 //! [`crate::rules`]).
 
-use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::sql::parser::{CopyToSource, DFParserBuilder, Statement};
-use datafusion::sql::sqlparser::ast::{self, Expr, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{self, VisitMut};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
@@ -21,20 +19,18 @@ use crate::dialect::{TierraDialect, may_nest_joins, renames_target};
 use crate::error::SqlError;
 use crate::limits::{Depth, LimitError, balance, check_references};
 use crate::list::{
-    InSet, List, call, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
+    InSet, List, marked_array, replace_lists, set_name, settle_quantified, take_long_lists,
     write_arrays,
 };
-use crate::moments::interval_in_units;
 use crate::names::identifier;
-use crate::rules::{LONG_NUMBER, is_long, may_be_long};
+use crate::placeholders;
+use crate::rules::may_be_long;
+use crate::syntax::{
+    arrays_of_queries, column_names, constant_groups, function_columns, grouping_tuples, inserted,
+    intervals, long_numbers, operators, ordered_items, result_names, windows,
+};
 use crate::tier_statement::TierStatement;
 use crate::time::left_out;
-use crate::visit::visit_mut;
-use crate::windows;
-use crate::{
-    arrays_of_queries, constant_groups, function_columns, grouping_tuples, operators,
-    ordered_items, placeholders,
-};
 
 /// The parser's recursion limit. It is higher than what [`Depth`] accepts, whose errors are clearer.
 const RECURSION_LIMIT: usize = 10_000;
@@ -279,10 +275,7 @@ impl Parsed {
             Statement::Explain(explain) => self.settle(&mut explain.statement),
             Statement::Statement(inner) => {
                 if let ast::Statement::Insert(insert) = prepared(inner) {
-                    mark_casts(insert);
-                    if let Some(source) = &mut insert.source {
-                        name_duplicates(source.body.as_mut());
-                    }
+                    inserted::keep(insert);
                 }
                 self.settle_expressions(inner.as_mut());
             }
@@ -301,7 +294,7 @@ impl Parsed {
             _ => false,
         };
         if self.tokens.iter().any(is_suspect) {
-            let _ = visit_mut(inner, &mut KeepNumbers);
+            long_numbers::keep(inner);
         }
         if operators::are_in(&self.tokens) {
             operators::settle(inner);
@@ -347,7 +340,7 @@ impl Parsed {
             ordered_items::number(inner);
         }
         if has(&[Keyword::INTERVAL]) {
-            let _ = visit_mut(inner, &mut IntervalsInUnits);
+            intervals::write_in_units(inner);
         }
     }
 
@@ -413,7 +406,7 @@ pub(crate) fn of_text(text: &str) -> Result<ast::Statement, SqlError> {
 }
 
 fn parse(mut tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
-    quote_column_names(&mut tokens);
+    column_names::quote(&mut tokens);
     let again = may_nest_joins(&tokens).then(|| tokens.clone());
     let from_the_left = TierraDialect {
         renames_target: renames_target(&tokens),
@@ -427,35 +420,6 @@ fn parse(mut tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
     match (statement, again) {
         (Err(error), Some(tokens)) => parse_as(tokens, &from_the_right).map_err(|_| error),
         (statement, _) => statement,
-    }
-}
-
-/// Quotes columns called `key` or `index` in CREATE TABLE, which the parser takes for indexes of another database.
-fn quote_column_names(tokens: &mut [TokenWithSpan]) {
-    let mut words = tokens.iter().filter_map(|token| match &token.token {
-        Token::Word(word) => Some(word.keyword),
-        _ => None,
-    });
-    if (words.next(), words.next()) != (Some(Keyword::CREATE), Some(Keyword::TABLE)) {
-        return;
-    }
-    let (mut depth, mut begins_column) = (0_usize, false);
-    for token in tokens {
-        match &mut token.token {
-            Token::Whitespace(_) => continue,
-            Token::LParen => depth += 1,
-            Token::RParen => depth = depth.saturating_sub(1),
-            Token::Word(word)
-                if begins_column
-                    && word.quote_style.is_none()
-                    && matches!(word.keyword, Keyword::KEY | Keyword::INDEX) =>
-            {
-                word.value.make_ascii_lowercase();
-                (word.quote_style, word.keyword) = (Some('"'), Keyword::NoKeyword);
-            }
-            _ => {}
-        }
-        begins_column = depth == 1 && matches!(token.token, Token::LParen | Token::Comma);
     }
 }
 
@@ -477,6 +441,7 @@ fn parse_as(tokens: Vec<TokenWithSpan>, dialect: &TierraDialect) -> Result<State
             ParserError::ParserError(error).to_string(),
         ));
     }
+    result_names::write(&mut statement);
     if has_windows {
         write_windows(&mut statement)?;
     }
@@ -532,126 +497,6 @@ fn sql_of(statement: &mut Statement) -> Option<&mut ast::Statement> {
     }
 }
 
-/// The planner casts every value to its column's type. After that its casts cannot be told from explicit ones. So explicit
-/// casts are written twice: the inner one is the user's.
-fn mark_casts(insert: &mut ast::Insert) {
-    let Some(source) = &mut insert.source else {
-        return;
-    };
-    let ast::SetExpr::Values(values) = source.body.as_mut() else {
-        return;
-    };
-    for mut cell in values.rows.iter_mut().flat_map(|row| &mut row.content) {
-        while let Expr::Nested(inner) = cell {
-            cell = inner;
-        }
-        if let Expr::Cast { expr, .. } = cell {
-            let value = std::mem::replace(expr.as_mut(), Expr::Value(ast::Value::Null.into()));
-            let mut inner = cell.clone();
-            if let Expr::Cast { expr, .. } = &mut inner {
-                **expr = value;
-            }
-            if let Expr::Cast { expr, .. } = cell {
-                **expr = inner;
-            }
-        }
-    }
-}
-
-/// Names every expression that occurs twice in a select list: the planner requires different names, and the names of
-/// inserted columns are not visible.
-fn name_duplicates(source: &mut ast::SetExpr) {
-    match source {
-        ast::SetExpr::Select(select) => {
-            let mut seen = HashSet::new();
-            for (place, item) in select.projection.iter_mut().enumerate() {
-                if let ast::SelectItem::UnnamedExpr(expr) = item
-                    && !seen.insert(expr.to_string())
-                {
-                    *item = ast::SelectItem::ExprWithAlias {
-                        expr: expr.clone(),
-                        alias: ast::Ident::new(format!("column {place}")),
-                    };
-                }
-            }
-        }
-        ast::SetExpr::SetOperation { left, right, .. } => {
-            name_duplicates(left);
-            name_duplicates(right);
-        }
-        _ => {}
-    }
-}
-
-/// Turns numbers with more digits than a double into calls that carry their text.
-struct KeepNumbers;
-
-impl VisitorMut for KeepNumbers {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let text = match expr {
-            Expr::UnaryOp {
-                op: ast::UnaryOperator::Minus,
-                expr,
-            } => digits(expr).map(|digits| format!("-{digits}")),
-            ref number => digits(number).map(str::to_string),
-        };
-        if let Some(text) = text.filter(|text| is_long(text)) {
-            let text = Expr::Value(ast::Value::SingleQuotedString(text).into());
-            *expr = call(LONG_NUMBER.to_string(), [text]);
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// Writes the times in INTERVAL literals as units, which the planner reads. It would negate the first unit alone.
-struct IntervalsInUnits;
-
-impl VisitorMut for IntervalsInUnits {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::UnaryOp {
-            op: ast::UnaryOperator::Minus,
-            expr: negated,
-        } = expr
-            && let Expr::Interval(interval) = negated.as_ref()
-        {
-            let zero = ast::Value::SingleQuotedString("0 seconds".to_string());
-            let zero = ast::Interval {
-                value: Box::new(Expr::Value(zero.into())),
-                leading_field: None,
-                ..interval.clone()
-            };
-            *expr = Expr::Nested(Box::new(Expr::BinaryOp {
-                left: Box::new(Expr::Interval(zero)),
-                op: ast::BinaryOperator::Minus,
-                right: Box::new(Expr::Interval(interval.clone())),
-            }));
-        } else if let Expr::Interval(interval) = expr
-            && interval.leading_field.is_none()
-            && let Expr::Value(value) = interval.value.as_mut()
-            && let ast::Value::SingleQuotedString(text) = &mut value.value
-            && text.contains(':')
-            && let Some(units) = interval_in_units(text)
-        {
-            *text = units;
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-fn digits(expr: &Expr) -> Option<&str> {
-    match expr {
-        Expr::Value(ast::ValueWithSpan {
-            value: ast::Value::Number(digits, _),
-            ..
-        }) => Some(digits),
-        _ => None,
-    }
-}
-
 /// The type that is declared for the parameter of this name.
 fn declared<'a>(name: &str, types: &'a [Option<DataType>]) -> Option<&'a DataType> {
     let number: usize = name.strip_prefix('$')?.parse().ok()?;
@@ -702,13 +547,13 @@ mod tests {
     #[test]
     fn a_long_list_becomes_one_call() {
         let sql = format!(
-            "select 1 where x not in ({}) and y in (1, 2)",
+            "select a where x not in ({}) and y in (1, 2)",
             numbers(1000)
         );
         let compact = split(&sql).unwrap()[0].parse_compact(|_| Ok(())).unwrap();
         assert_eq!(
             compact.statement.to_string(),
-            "SELECT 1 WHERE (NOT tierra_in_set_0(x)) AND y IN (1, 2)"
+            "SELECT a WHERE (NOT tierra_in_set_0(x)) AND y IN (1, 2)"
         );
         assert_eq!(compact.sets.len(), 1);
     }
@@ -720,7 +565,7 @@ mod tests {
             format!("{}, 'a'", numbers(100)),
             format!("{}, 1 + 1", numbers(100)),
         ] {
-            let sql = format!("select 1 where x in ({list})");
+            let sql = format!("select a where x in ({list})");
             let compact = split(&sql).unwrap()[0].parse_compact(|_| Ok(())).unwrap();
             assert!(compact.sets.is_empty(), "{list}");
         }
@@ -740,17 +585,17 @@ mod tests {
             (format!("make_array({long}, 1.5)"), 1),
         ] {
             let any = settled(&format!(
-                "select 1 where x = any({array}) or x != all({array})"
+                "select a where x = any({array}) or x != all({array})"
             ));
             let expected = match lists {
-                0 => "SELECT 1 WHERE x IN (1, 2) OR x NOT IN (1, 2)",
-                _ => "SELECT 1 WHERE tierra_in_set_0(x) OR (NOT tierra_in_set_1(x))",
+                0 => "SELECT a WHERE x IN (1, 2) OR x NOT IN (1, 2)",
+                _ => "SELECT a WHERE tierra_in_set_0(x) OR (NOT tierra_in_set_1(x))",
             };
             assert_eq!(any, (expected.to_string(), 2 * lists), "{array}");
         }
         assert_eq!(
-            settled("select x = any($1), x <> all($2)").0,
-            "SELECT (x = ANY $1), (NOT (x = ANY $2))"
+            settled("select x = any($1) as a, x <> all($2) as b").0,
+            "SELECT (x = ANY $1) AS a, (NOT (x = ANY $2)) AS b"
         );
         // A list stays where no function can replace it.
         let kept = settled(&format!(
@@ -767,8 +612,8 @@ mod tests {
             statement.to_string()
         };
         assert_eq!(
-            parsed("select 0.1, -123456789012345678.12"),
-            "SELECT 0.1, tierra_number('-123456789012345678.12')"
+            parsed("select 0.1 as a, -123456789012345678.12 as b"),
+            "SELECT 0.1 AS a, tierra_number('-123456789012345678.12') AS b"
         );
     }
 
@@ -797,8 +642,8 @@ mod tests {
             typed.map(|typed| typed.parse().unwrap().to_string())
         };
         assert_eq!(
-            written("select $1 - interval '1 day', $2 + 1, x - $3, $4 + 1, $1").unwrap(),
-            "SELECT CAST($1 AS DATE) - INTERVAL '1 day', $2 + 1, x - CAST($3 AS TIMESTAMP WITH TIME ZONE), $4 + 1, $1"
+            written("values ($1 - interval '1 day', $2 + 1, x - $3, $4 + 1, $1)").unwrap(),
+            "VALUES (CAST($1 AS DATE) - INTERVAL '1 day', $2 + 1, x - CAST($3 AS TIMESTAMP WITH TIME ZONE), $4 + 1, $1)"
         );
         assert_eq!(written("select $1, x = $3, $4 - 1, $9 + 1"), None);
     }

@@ -36,9 +36,8 @@ use crate::visit::visit_mut;
 /// Whether `error` reports equal names.
 fn are_cause(error: &DataFusionError) -> bool {
     match error.find_root() {
-        DataFusionError::Plan(text) => {
-            text.starts_with("Projections require unique expression names")
-        }
+        // Of projections, aggregates and windows.
+        DataFusionError::Plan(text) => text.contains("require unique expression names"),
         DataFusionError::SchemaError(error, _) => matches!(
             error.as_ref(),
             SchemaError::DuplicateQualifiedField { .. }

@@ -489,7 +489,7 @@ mod tests {
     use datafusion::sql::sqlparser::ast::{SelectItem, SetExpr};
 
     fn expression(text: &str) -> Expr {
-        let statements = statement::split(&format!("SELECT {text}")).unwrap();
+        let statements = statement::split(&format!("SELECT {text} AS x")).unwrap();
         let Statement::Statement(inner) = statements[0].parse().unwrap() else {
             panic!()
         };
@@ -499,7 +499,7 @@ mod tests {
         let SetExpr::Select(select) = *query.body else {
             panic!()
         };
-        let SelectItem::UnnamedExpr(expr) = select.projection[0].clone() else {
+        let SelectItem::ExprWithAlias { expr, .. } = select.projection[0].clone() else {
             panic!()
         };
         expr

@@ -25,7 +25,6 @@ use super::{Session, fixed, missing, planned_tables, unsupported};
 use crate::activity::{Commit, TEXT_MOST, Tracked, cancellable};
 use crate::backup_statement::BackupStatement;
 use crate::error::{DefinitionError, PreparedError, SqlError};
-use crate::ignored_syntax::{self, FunctionKind};
 use crate::information_schema::describe;
 use crate::limits::{DeepPlan, Roomy, apart, execute_deep, is_deep};
 use crate::list::{List, check_sets};
@@ -36,8 +35,10 @@ use crate::prepared::Argument;
 use crate::settings::{EMULATE, TierraSettings};
 use crate::sink::blocking;
 use crate::statement::{Compact, Parsed, prepared};
+use crate::syntax::ignored::{self, FunctionKind};
+use crate::syntax::nested_values;
 use crate::view::View;
-use crate::{defect, nested_values, ordered_keys, settings};
+use crate::{defect, ordered_keys, settings};
 
 impl Session {
     /// Runs one statement.
@@ -99,7 +100,7 @@ impl Session {
                 false => error,
             })?;
         self.check_statement(parsed, &compact.statement)?;
-        ignored_syntax::refuse(&compact.statement, |name| self.function_kind(name))?;
+        ignored::refuse(&compact.statement, |name| self.function_kind(name))?;
         if let Some(outcome) = self.run_own(&compact).await? {
             return Ok(outcome);
         }

@@ -1,0 +1,143 @@
+//! Names for the columns of a result that have none: what is computed, as it is written.
+//!
+//! The planner would call `1 + a` `Int64(1) + t.a`. A name is folded as SQL folds names, so that `COUNT(*)` and `count(*)` give a
+//! result one name. Columns of queries inside others keep the planner's names: nobody sees them but through `*`.
+
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{self, Expr, Ident, Query, SelectItem, SetExpr};
+
+/// What the names of functions begin with that stand for something that was written otherwise.
+const OWN: &str = "tierra_";
+
+/// Names the columns of the query that `statement` answers, copies, stores or prepares.
+pub(crate) fn write(statement: &mut Statement) {
+    match statement {
+        Statement::Statement(inner) => write_inner(inner),
+        Statement::Explain(explain) => write(&mut explain.statement),
+        Statement::CopyTo(copy) => {
+            if let CopyToSource::Query(query) = &mut copy.source {
+                name_columns(query);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn write_inner(statement: &mut ast::Statement) {
+    match statement {
+        ast::Statement::Query(query) => name_columns(query),
+        ast::Statement::CreateTable(create) => {
+            if let Some(query) = &mut create.query {
+                name_columns(query);
+            }
+        }
+        ast::Statement::Prepare { statement, .. } => write_inner(statement),
+        _ => {}
+    }
+}
+
+/// Set operations have the names of their first query.
+fn name_columns(query: &mut Query) {
+    let mut body = query.body.as_mut();
+    loop {
+        match body {
+            SetExpr::SetOperation { left, .. } => body = left,
+            SetExpr::Query(query) => body = &mut query.body,
+            SetExpr::Select(select) => {
+                select.projection.iter_mut().for_each(name);
+                return;
+            }
+            _ => return,
+        }
+    }
+}
+
+fn name(item: &mut SelectItem) {
+    let SelectItem::UnnamedExpr(expr) = item else {
+        return;
+    };
+    if let Some(name) = name_of(expr) {
+        let name = Ident::with_quote('"', name);
+        *item = SelectItem::ExprWithAlias {
+            expr: std::mem::replace(expr, Expr::Value(ast::Value::Null.into())),
+            alias: name,
+        };
+    }
+}
+
+/// The name of a computed column; `None` if the planner's is right.
+fn name_of(expr: &Expr) -> Option<String> {
+    let mut bare = expr;
+    while let Expr::Nested(inner) = bare {
+        bare = inner;
+    }
+    if matches!(bare, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
+        return None;
+    }
+    let name = folded(&expr.to_string());
+    (name != "count(*)" && !name.contains(OWN)).then_some(name)
+}
+
+/// `text` in lower case, but for what is in quotes.
+fn folded(text: &str) -> String {
+    let mut quote = None;
+    let fold = |char: char| {
+        match quote {
+            Some(open) if open == char => quote = None,
+            None if matches!(char, '\'' | '"') => quote = Some(char),
+            _ => {}
+        }
+        match quote {
+            None => char.to_ascii_lowercase(),
+            Some(_) => char,
+        }
+    };
+    text.chars().map(fold).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::statement::split;
+
+    fn written(sql: &str) -> String {
+        split(sql).unwrap()[0].parse().unwrap().to_string()
+    }
+
+    #[test]
+    fn what_is_computed_is_called_as_it_is_written() {
+        for (sql, expected) in [
+            ("select 1+A", r#"SELECT 1 + A AS "1 + a""#),
+            (
+                "select SUM(a), COUNT(*), sum(b) AS s from t",
+                r#"SELECT SUM(a) AS "sum(a)", COUNT(*), sum(b) AS s FROM t"#,
+            ),
+            (
+                "select a, (t.a), *, 'It''s A' from t",
+                r#"SELECT a, (t.a), *, 'It''s A' AS "'It''s A'" FROM t"#,
+            ),
+            (
+                "select x+1 from (select 1+1) q union select 2+2",
+                r#"SELECT x + 1 AS "x + 1" FROM (SELECT 1 + 1) q UNION SELECT 2 + 2"#,
+            ),
+            (
+                "with w as (select 1+1) (select 2+2)",
+                r#"WITH w AS (SELECT 1 + 1) (SELECT 2 + 2 AS "2 + 2")"#,
+            ),
+            (
+                "create table t as select 1+1",
+                r#"CREATE TABLE t AS SELECT 1 + 1 AS "1 + 1""#,
+            ),
+            ("insert into t select 1+1", "INSERT INTO t SELECT 1 + 1"),
+        ] {
+            assert_eq!(written(sql), expected);
+        }
+    }
+
+    #[test]
+    fn quoted_text_keeps_its_case_and_its_quotes() {
+        assert_eq!(
+            written(r#"select "A" || 'B'"#),
+            r#"SELECT "A" || 'B' AS """A"" || 'B'""#
+        );
+    }
+}
