@@ -27,7 +27,7 @@ use crate::placeholders;
 use crate::rules::may_be_long;
 use crate::syntax::{
     arrays_of_queries, column_names, constant_groups, function_columns, grouping_tuples, inserted,
-    intervals, long_numbers, operators, ordered_items, result_names, windows,
+    intervals, long_numbers, operators, ordered_items, plain_forms, result_names, windows,
 };
 use crate::tier_statement::TierStatement;
 use crate::time::left_out;
@@ -407,6 +407,7 @@ pub(crate) fn of_text(text: &str) -> Result<ast::Statement, SqlError> {
 
 fn parse(mut tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
     column_names::quote(&mut tokens);
+    plain_forms::write_tokens(&mut tokens);
     let again = may_nest_joins(&tokens).then(|| tokens.clone());
     let from_the_left = TierraDialect {
         renames_target: renames_target(&tokens),
@@ -441,6 +442,7 @@ fn parse_as(tokens: Vec<TokenWithSpan>, dialect: &TierraDialect) -> Result<State
             ParserError::ParserError(error).to_string(),
         ));
     }
+    plain_forms::write(&mut statement)?;
     result_names::write(&mut statement);
     if has_windows {
         write_windows(&mut statement)?;

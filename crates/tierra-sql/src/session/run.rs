@@ -11,7 +11,7 @@ use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::logical_plan::{Execute, PlanType};
 use datafusion::logical_expr::{
-    LogicalPlan, ScalarUDF, Statement as LogicalStatement, ToStringifiedPlan,
+    LogicalPlan, ScalarUDF, Statement as LogicalStatement, ToStringifiedPlan, Volatility,
 };
 use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -36,7 +36,7 @@ use crate::settings::{EMULATE, TierraSettings};
 use crate::sink::blocking;
 use crate::statement::{Compact, Parsed, prepared};
 use crate::syntax::ignored::{self, FunctionKind};
-use crate::syntax::nested_values;
+use crate::syntax::{drawn_twice, nested_values};
 use crate::view::View;
 use crate::{defect, ordered_keys, settings};
 
@@ -101,6 +101,9 @@ impl Session {
             })?;
         self.check_statement(parsed, &compact.statement)?;
         ignored::refuse(&compact.statement, |name| self.function_kind(name))?;
+        drawn_twice::refuse(&compact.statement, &|name| {
+            self.function_kind(name) == FunctionKind::Drawing
+        })?;
         if let Some(outcome) = self.run_own(&compact).await? {
             return Ok(outcome);
         }
@@ -148,8 +151,11 @@ impl Session {
         let state = self.context.state_ref();
         let state = state.read();
         // The planner looks names up in the same way.
-        if state.scalar_functions().contains_key(name) {
-            FunctionKind::Scalar
+        if let Some(function) = state.scalar_functions().get(name) {
+            match function.signature().volatility {
+                Volatility::Volatile => FunctionKind::Drawing,
+                _ => FunctionKind::Scalar,
+            }
         } else if state.aggregate_functions().contains_key(name) {
             FunctionKind::Aggregate
         } else if state.window_functions().contains_key(name) {

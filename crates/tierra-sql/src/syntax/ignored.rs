@@ -19,6 +19,8 @@ use crate::visit::visit;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FunctionKind {
     Scalar,
+    /// Scalar, and another value at each call.
+    Drawing,
     Aggregate,
     /// Only in windows.
     Window,
@@ -293,13 +295,14 @@ impl<K: Fn(&str) -> FunctionKind> IgnoredSyntax<K> {
             }
         };
         let kind = (self.kind)(&name.to_string().to_lowercase());
-        if kind == FunctionKind::Scalar {
+        let is_scalar = matches!(kind, FunctionKind::Scalar | FunctionKind::Drawing);
+        if is_scalar {
             refuse_if(over.is_some(), "OVER")?;
             refuse_if(has_clauses, "ORDER BY or another clause in parentheses")?;
             refuse_if(!within_group.is_empty(), "WITHIN GROUP")?;
             refuse_if(null_treatment.is_some(), "IGNORE or RESPECT NULLS")?;
         }
-        if matches!(kind, FunctionKind::Scalar | FunctionKind::Window) {
+        if is_scalar || kind == FunctionKind::Window {
             refuse_if(is_distinct, "DISTINCT")?;
             refuse_if(filter.is_some(), "FILTER")?;
         }

@@ -1,10 +1,10 @@
-//! What planning would lose of an INSERT's source.
+//! An INSERT's source as the planner reads it, and what it would lose of it.
 
 use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{self, Expr};
 
-/// Keeps the explicit casts of values, and gives every selected column a name of its own.
+/// Keeps the explicit casts of values, and gives every selected column a name of its own. DEFAULT is NULL: columns have no other.
 pub(crate) fn keep(insert: &mut ast::Insert) {
     mark_casts(insert);
     if let Some(source) = &mut insert.source {
@@ -24,6 +24,10 @@ fn mark_casts(insert: &mut ast::Insert) {
     for mut cell in values.rows.iter_mut().flat_map(|row| &mut row.content) {
         while let Expr::Nested(inner) = cell {
             cell = inner;
+        }
+        if matches!(cell, Expr::Identifier(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
+        {
+            *cell = Expr::Value(ast::Value::Null.into());
         }
         if let Expr::Cast { expr, .. } = cell {
             let value = std::mem::replace(expr.as_mut(), Expr::Value(ast::Value::Null.into()));

@@ -5,6 +5,7 @@
 pub(crate) mod arrays_of_queries;
 pub(crate) mod column_names;
 pub(crate) mod constant_groups;
+pub(crate) mod drawn_twice;
 pub(crate) mod function_columns;
 pub(crate) mod grouping_tuples;
 pub(crate) mod ignored;
@@ -14,5 +15,6 @@ pub(crate) mod long_numbers;
 pub(crate) mod nested_values;
 pub(crate) mod operators;
 pub(crate) mod ordered_items;
+pub(crate) mod plain_forms;
 pub(crate) mod result_names;
 pub(crate) mod windows;
