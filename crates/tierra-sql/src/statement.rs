@@ -27,10 +27,11 @@ use crate::placeholders;
 use crate::rules::may_be_long;
 use crate::syntax::{
     arrays_of_queries, column_names, constant_groups, function_columns, grouping_tuples, inserted,
-    intervals, long_numbers, operators, ordered_items, plain_forms, result_names, windows,
+    intervals, is_space, long_numbers, operators, ordered_items, plain_forms, result_names,
+    windows,
 };
 use crate::tier_statement::TierStatement;
-use crate::time::left_out;
+use crate::time::{left_out, zone};
 
 /// The parser's recursion limit. It is higher than what [`Depth`] accepts, whose errors are clearer.
 const RECURSION_LIMIT: usize = 10_000;
@@ -339,6 +340,9 @@ impl Parsed {
         if has(&[Keyword::ORDER]) {
             ordered_items::number(inner);
         }
+        if has(&[Keyword::ZONE]) {
+            zone::write_calls(inner);
+        }
         if has(&[Keyword::INTERVAL]) {
             intervals::write_in_units(inner);
         }
@@ -524,10 +528,6 @@ fn count(tokens: &[TokenWithSpan]) -> usize {
         .iter()
         .filter(|token| !is_space(&token.token))
         .count()
-}
-
-pub(crate) fn is_space(token: &Token) -> bool {
-    matches!(token, Token::Whitespace(_))
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::error::SqlError;
 use crate::memory::TokenAccount;
-use crate::statement::{self, Parsed, is_space};
+use crate::statement::{self, Parsed};
+use crate::syntax::is_space;
 
 /// One statement of a text.
 pub struct Statement {

@@ -18,3 +18,9 @@ pub(crate) mod ordered_items;
 pub(crate) mod plain_forms;
 pub(crate) mod result_names;
 pub(crate) mod windows;
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+pub(crate) fn is_space(token: &Token) -> bool {
+    matches!(token, Token::Whitespace(_))
+}

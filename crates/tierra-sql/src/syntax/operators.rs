@@ -29,8 +29,8 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::is_space;
 use crate::list::call;
-use crate::statement::is_space;
 use crate::visit::visit_mut;
 
 /// Whether a statement of these tokens may have one of them.

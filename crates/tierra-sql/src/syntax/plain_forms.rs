@@ -16,8 +16,9 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::is_space;
 use crate::error::SqlError;
-use crate::statement::{is_space, of_text};
+use crate::statement::of_text;
 use crate::visit::visit_mut;
 
 /// Writes the forms that the parser does not read.

@@ -207,7 +207,7 @@ impl Made {
 }
 
 /// What is made of each row; NULL where any of `arrays` is.
-fn each<T: ArrowPrimitiveType>(
+pub(super) fn each<T: ArrowPrimitiveType>(
     arrays: &[ArrayRef],
     rows: usize,
     make: impl Fn(usize) -> Result<T::Native>,

@@ -14,6 +14,7 @@
 //! scaled.rs  an INTERVAL times a number, and differences as INTERVALs
 //! lengths.rs intervals are compared by their lengths
 //! intervals.rs, left_out.rs     age, justify_days, make_interval and others, and the arguments that their calls leave out
+//! zone.rs    AT TIME ZONE
 //! series.rs  generate_series and range in FROM take microseconds
 //! ```
 
@@ -33,6 +34,7 @@ mod to_char;
 mod trunc;
 mod types;
 mod untyped;
+pub(crate) mod zone;
 
 use std::sync::Arc;
 
@@ -54,6 +56,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(ScalarUDF::from(parse::ToTimestamp::new())),
         Arc::new(ScalarUDF::from(parse::ToDate::new())),
         Arc::new(ScalarUDF::from(to_char::ToChar::new())),
+        Arc::new(ScalarUDF::from(zone::TimeZone::new())),
     ]);
     functions.extend(intervals::functions());
     let planners = builder.expr_planners().get_or_insert_with(Vec::new);
