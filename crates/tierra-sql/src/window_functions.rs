@@ -3,16 +3,16 @@
 //! row_number, rank, dense_rank and ntile give BIGINT, as in PostgreSQL. DataFusion's count in 64 bits without a sign, a type that
 //! Tierra's columns do not have: half of the third row was 1.5, and the negative of a number was refused.
 //!
-//! lead and lag with IGNORE NULLS are computed of all rows of a partition at once. Row by row, DataFusion's `lead(x, 2)` loses count
+//! lead and lag of integers with a default of another kind of number give that kind: DataFusion's cut the default. With IGNORE NULLS they are computed of all rows of a partition at once. Row by row, DataFusion's `lead(x, 2)` loses count
 //! at a NULL.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::ArrayRef;
 use arrow::compute::{SortOptions, cast};
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::ScalarValue;
+use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
 use datafusion::functions_window::ntile::ntile_udwf;
@@ -21,9 +21,10 @@ use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::logical_expr::function::{
     ExpressionArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs,
 };
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::window_state::WindowAggState;
 use datafusion::logical_expr::{
-    Documentation, LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, WindowUDF,
+    Documentation, LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, Volatility, WindowUDF,
     WindowUDFImpl,
 };
 use datafusion::physical_plan::PhysicalExpr;
@@ -66,7 +67,12 @@ impl WindowUDFImpl for Changed {
     }
 
     fn signature(&self) -> &Signature {
-        self.0.signature()
+        static OF_ANY: LazyLock<Signature> =
+            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
+        match self.1 {
+            Change::Signed => self.0.signature(),
+            Change::WholePartition => &OF_ANY,
+        }
     }
 
     fn expressions(&self, arguments: ExpressionArgs<'_>) -> Vec<Arc<dyn PhysicalExpr>> {
@@ -99,7 +105,21 @@ impl WindowUDFImpl for Changed {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.0.coerce_types(types)
+        match (self.1, types) {
+            (Change::Signed, _) => self.0.coerce_types(types),
+            (Change::WholePartition, [value, offset, default])
+                if value.is_integer() && (default.is_floating() || default.is_decimal()) =>
+            {
+                let both = type_union_resolution(&[value.clone(), default.clone()]);
+                let both = both.unwrap_or(DataType::Float64);
+                Ok(vec![both.clone(), offset.clone(), both])
+            }
+            (Change::WholePartition, [_] | [_, _] | [_, _, _]) => Ok(types.to_vec()),
+            (Change::WholePartition, _) => plan_err!(
+                "{} takes a value, an offset and a default, of which the last two may be left out",
+                self.name()
+            ),
+        }
     }
 
     fn reverse_expr(&self) -> ReversedUDWF {

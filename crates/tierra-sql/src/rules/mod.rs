@@ -2,14 +2,14 @@
 //! overflow is an error, conditions have three values, and EXCEPT ALL counts.
 //!
 //! ```text
-//! grouped outside, table keys, rounded, action, drawn, single rows, empty subqueries, computed, set operations, correlated, group keys,
+//! outer aggregates, grouped outside, table keys, rounded, action, drawn, single rows, empty subqueries, computed, set operations, correlated, group keys,
 //! assignment, numbers, seconds, ordered windows, computed sets
 //!     --> DataFusion's `grouping(x)`, type coercion --> rounded, microseconds, text casts, moment texts, interval lengths, arithmetic, doubles, self-ordered, guarded,
 //!         computed keys
 //!     --> subqueries --> lists
 //!     --> DataFusion's optimiser --> casts
 //! ```
-//! The first sixteen read a plan as written, before casts are added. The next ten need resolved types and must see sums of
+//! The first seventeen read a plan as written, before casts are added. The next ten need resolved types and must see sums of
 //! constants before the optimiser folds them. Subqueries and lists also need types, and must see conditions before the
 //! optimiser takes NULL for false. Sums of shifted values become one ([`shifted_sums`]) before the optimiser moves what they
 //! have in common below them. What aggregates keep of groups gets small ([`group_states`]) after all that. Casts are hidden from estimates last, when no other rule reads them. Wrong rules of the
@@ -50,6 +50,7 @@ mod null_keys;
 mod number;
 mod numbers;
 mod offsets;
+mod outer_aggregates;
 mod plan;
 mod repeated_keys;
 mod rounded;
@@ -208,6 +209,7 @@ pub(crate) fn add_to(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 
 fn before_coercion() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
+        Arc::new(outer_aggregates::OuterAggregates),
         Arc::new(grouped_outside::GroupedOutside),
         Arc::new(rows_in_order::RowsInOrder),
         Arc::new(table_keys::TableKeys),

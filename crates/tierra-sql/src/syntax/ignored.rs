@@ -8,8 +8,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    self, Cte, Expr, Function, FunctionArg, FunctionArguments, GroupByExpr, Join, Query, Select,
-    SelectFlavor, TableAlias, TableFactor, TableFunctionArgs, TableWithJoins, Visitor,
+    self, Cte, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Join,
+    JoinOperator, Query, Select, SelectFlavor, TableAlias, TableFactor, TableFunctionArgs,
+    TableWithJoins, Visitor,
 };
 
 use crate::error::DefinitionError;
@@ -32,7 +33,10 @@ pub(crate) fn refuse(
     statement: &Statement,
     kind: impl Fn(&str) -> FunctionKind,
 ) -> Result<(), DefinitionError> {
-    let mut ignored = IgnoredSyntax { kind };
+    let mut ignored = IgnoredSyntax {
+        kind,
+        outer_joins: Vec::new(),
+    };
     let found = match statement {
         Statement::Statement(statement) => visit(statement, &mut ignored),
         Statement::CopyTo(copy) => match &copy.source {
@@ -50,6 +54,8 @@ pub(crate) fn refuse(
 
 struct IgnoredSyntax<K> {
     kind: K,
+    /// For each select that is visited, whether it has outer joins.
+    outer_joins: Vec<bool>,
 }
 
 type Found = ControlFlow<DefinitionError>;
@@ -175,7 +181,13 @@ impl<K: Fn(&str) -> FunctionKind> Visitor for IgnoredSyntax<K> {
         if let Some(modifier) = modifiers.first() {
             return unsupported(format!("GROUP BY .. {modifier}"));
         }
+        self.outer_joins.push(from.iter().any(has_outer_join));
         from.iter().try_for_each(visit_from)
+    }
+
+    fn post_visit_select(&mut self, _select: &Select) -> Found {
+        self.outer_joins.pop();
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Found {
@@ -294,6 +306,16 @@ impl<K: Fn(&str) -> FunctionKind> IgnoredSyntax<K> {
                 (is_distinct, !list.clauses.is_empty())
             }
         };
+        if let FunctionArguments::List(list) = args
+            && let [FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(_))] =
+                list.args.as_slice()
+            && self.outer_joins.last() == Some(&true)
+        {
+            return ControlFlow::Break(DefinitionError::UnsupportedFor {
+                what: "count(t.*) beside an outer join",
+                instead: "count a column of the table that is never NULL",
+            });
+        }
         let kind = (self.kind)(&name.to_string().to_lowercase());
         let is_scalar = matches!(kind, FunctionKind::Scalar | FunctionKind::Drawing);
         if is_scalar {
@@ -308,6 +330,27 @@ impl<K: Fn(&str) -> FunctionKind> IgnoredSyntax<K> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Whether rows of a table may be NULL for they have no partner. The planner counts these in `count(t.*)`.
+fn has_outer_join(from: &TableWithJoins) -> bool {
+    let is_outer = |join: &Join| {
+        matches!(
+            join.join_operator,
+            JoinOperator::Left(_)
+                | JoinOperator::LeftOuter(_)
+                | JoinOperator::Right(_)
+                | JoinOperator::RightOuter(_)
+                | JoinOperator::FullOuter(_)
+        )
+    };
+    from.joins.iter().any(is_outer)
+        || match &from.relation {
+            TableFactor::NestedJoin {
+                table_with_joins, ..
+            } => has_outer_join(table_with_joins),
+            _ => false,
+        }
 }
 
 /// The joined tables. In `a POSITIONAL JOIN b` the parser takes the kind of join for an alias of `a`.
