@@ -4,7 +4,7 @@
 //! key of one table for the key of all columns, counts among them. So in `SELECT b, count(*) FROM (SELECT x.id AS a, y.id AS b FROM x JOIN y
 //! .. GROUP BY 1, 2) GROUP BY b` it added `a`, and `b` had a row for each. A statement that is refused without keys, since it may select
 //! what only a key determines, is planned again with them, and stays refused if it groups what the planner misjudges: groups of joined
-//! rows, and elements of lists.
+//! rows, elements of lists, and casts of a key, which have its name.
 //!
 //! The rows of a subquery in FROM have no keys for the planner either ([`KeylessSubqueries`]). Of `(SELECT id AS x, id AS z FROM t GROUP BY
 //! 1, 2) d` it took `x` for a key, and since the name of a cast is that of its column, `GROUP BY CAST(d.x AS DATE)` got a group for each `z`.
@@ -67,7 +67,12 @@ fn misjudges_keys(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     apply_with_subqueries(plan, |plan| {
         if let LogicalPlan::Aggregate(groups) = plan {
-            found |= groups.input.exists(is_misjudged)?;
+            let columns = groups.input.schema().field_names();
+            let is_taken_for_column = |key: &Expr| {
+                !matches!(key, Expr::Column(_)) && columns.contains(&key.schema_name().to_string())
+            };
+            found |= groups.group_expr.iter().any(is_taken_for_column)
+                || groups.input.exists(is_misjudged)?;
         }
         Ok(match found {
             true => TreeNodeRecursion::Stop,

@@ -16,6 +16,12 @@ pub(crate) fn identifier(ident: &ast::Ident) -> String {
     }
 }
 
+/// The last part of a name, as that of a function.
+pub(crate) fn last_name(name: &ast::ObjectName) -> String {
+    let last = name.0.last().and_then(|part| part.as_ident());
+    last.map(identifier).unwrap_or_default()
+}
+
 /// The table of a name without a catalog, or in the only one.
 pub(crate) fn single_name(name: &ast::ObjectName) -> Option<String> {
     let parts: Option<Vec<String>> = name

@@ -37,7 +37,7 @@ use datafusion::sql::sqlparser::ast::{
 use crate::duplicate_names;
 use crate::duplicate_names::invisible::HIDDEN;
 use crate::error::SqlError;
-use crate::names::identifier;
+use crate::names::{identifier, last_name};
 use crate::syntax::ordered_items::{
     bare, form, keys_of, number_of, own_name, place_of, same_item, uses_new_name,
 };
@@ -207,9 +207,7 @@ fn is_read_outside(key: &Expr, select: &Select, is_aggregate: &dyn Fn(&str) -> b
         GroupByExpr::Expressions(groups, _) => groups.as_slice(),
     };
     let is_call = |expr: &Expr| match expr {
-        Expr::Function(call) => {
-            call.over.is_none() && is_aggregate(&call.name.to_string().to_lowercase())
-        }
+        Expr::Function(call) => call.over.is_none() && is_aggregate(&last_name(&call.name)),
         _ => false,
     };
     let is_group = |at: usize, expr: &Expr| {

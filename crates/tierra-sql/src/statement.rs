@@ -243,6 +243,11 @@ impl Parsed {
         is_changed.then_some(Self { tokens: all })
     }
 
+    /// Whether one of its words is one of `keywords`.
+    pub(crate) fn has(&self, keywords: &[Keyword]) -> bool {
+        has(&self.tokens, keywords)
+    }
+
     /// Whether it has parameters.
     pub(crate) fn has_placeholders(&self) -> bool {
         let is_placeholder = |token: &TokenWithSpan| matches!(token.token, Token::Placeholder(_));
@@ -323,27 +328,22 @@ impl Parsed {
         if names(left_out::is_named) {
             left_out::write_out(inner);
         }
-        let has = |keywords: &[Keyword]| {
-            let mut tokens = self.tokens.iter().map(|token| &token.token);
-            tokens
-                .any(|token| matches!(token, Token::Word(word) if keywords.contains(&word.keyword)))
-        };
-        if has(&[Keyword::ARRAY]) {
+        if self.has(&[Keyword::ARRAY]) {
             arrays_of_queries::write_out(inner);
         }
-        if has(&[Keyword::ROLLUP, Keyword::CUBE]) {
+        if self.has(&[Keyword::ROLLUP, Keyword::CUBE]) {
             grouping_tuples::write_out(inner);
         }
-        if has(&[Keyword::GROUP]) {
+        if self.has(&[Keyword::GROUP]) {
             constant_groups::leave_out(inner);
         }
-        if has(&[Keyword::ORDER]) {
+        if self.has(&[Keyword::ORDER]) {
             ordered_items::number(inner);
         }
-        if has(&[Keyword::ZONE]) {
+        if self.has(&[Keyword::ZONE]) {
             zone::write_calls(inner);
         }
-        if has(&[Keyword::INTERVAL]) {
+        if self.has(&[Keyword::INTERVAL]) {
             intervals::write_in_units(inner);
         }
     }
@@ -429,8 +429,8 @@ fn parse(mut tokens: Vec<TokenWithSpan>) -> Result<Statement, SqlError> {
 }
 
 fn parse_as(tokens: Vec<TokenWithSpan>, dialect: &TierraDialect) -> Result<Statement, SqlError> {
-    let is_over = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::OVER);
-    let has_windows = tokens.iter().any(is_over);
+    let has_windows = has(&tokens, &[Keyword::OVER]);
+    let has_other_forms = has(&tokens, &[Keyword::VALUES]) || has(&tokens, &[Keyword::INSERT]);
     let mut parser = DFParserBuilder::new(tokens)
         .with_dialect(dialect)
         .with_recursion_limit(RECURSION_LIMIT)
@@ -446,8 +446,10 @@ fn parse_as(tokens: Vec<TokenWithSpan>, dialect: &TierraDialect) -> Result<State
             ParserError::ParserError(error).to_string(),
         ));
     }
-    plain_forms::write(&mut statement)?;
     result_names::write(&mut statement);
+    if has_other_forms {
+        plain_forms::write(&mut statement)?;
+    }
     if has_windows {
         write_windows(&mut statement)?;
     }
@@ -521,6 +523,11 @@ fn type_of_moment(ty: &DataType) -> Option<&'static [&'static str]> {
         DataType::Interval(_) => Some(INTERVAL),
         _ => None,
     }
+}
+
+fn has(tokens: &[TokenWithSpan], keywords: &[Keyword]) -> bool {
+    let mut tokens = tokens.iter().map(|token| &token.token);
+    tokens.any(|token| matches!(token, Token::Word(word) if keywords.contains(&word.keyword)))
 }
 
 fn count(tokens: &[TokenWithSpan]) -> usize {

@@ -1,7 +1,6 @@
 //! DataFusion's walks over plans and expressions, compiled once.
 //!
-//! Its own are compiled for each closure that they are given, with all that they call. Here each is compiled for one, which
-//! calls the closure through a pointer. Names and meanings are DataFusion's.
+//! DataFusion's own are compiled once for each closure. These call the closure through a pointer. Names and meanings are DataFusion's.
 
 use datafusion::common::tree_node::{self, Transformed, TreeNodeRecursion, TreeNodeRewriter};
 use datafusion::error::Result;
@@ -54,6 +53,7 @@ pub(crate) trait TreeNode: tree_node::TreeNode {
         tree_node::TreeNode::transform_up(self, &mut change as Change<'_, Self>)
     }
 
+    /// Compiled for each rewriter.
     fn rewrite(
         self,
         rewriter: &mut impl TreeNodeRewriter<Node = Self>,

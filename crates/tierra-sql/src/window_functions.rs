@@ -1,9 +1,9 @@
-//! Window functions of DataFusion, of which one thing each is changed.
+//! Window functions of DataFusion with changes.
 //!
 //! row_number, rank, dense_rank and ntile give BIGINT, as in PostgreSQL. DataFusion's count in 64 bits without a sign, a type that
 //! Tierra's columns do not have: half of the third row was 1.5, and the negative of a number was refused.
 //!
-//! lead and lag of integers with a default of another kind of number give that kind: DataFusion's cut the default. With IGNORE NULLS they are computed of all rows of a partition at once. Row by row, DataFusion's `lead(x, 2)` loses count
+//! lead and lag of integers, or of dates, give the type of a default of another kind, which DataFusion cuts. With IGNORE NULLS they are computed of all rows of a partition at once. Row by row, DataFusion's `lead(x, 2)` loses count
 //! at a NULL.
 
 use std::ops::Range;
@@ -41,7 +41,7 @@ pub(crate) fn add_to(context: &SessionContext) {
         context.register_udwf(Changed(function, Change::Signed).into());
     }
     for function in [lead_udwf(), lag_udwf()] {
-        context.register_udwf(Changed(function, Change::WholePartition).into());
+        context.register_udwf(Changed(function, Change::Shifted).into());
     }
 }
 
@@ -53,8 +53,8 @@ struct Changed(Arc<WindowUDF>, Change);
 enum Change {
     /// The result has a sign.
     Signed,
-    /// With IGNORE NULLS all rows of a partition are read first.
-    WholePartition,
+    /// The default has its own type, and with IGNORE NULLS all rows of a partition are read first.
+    Shifted,
 }
 
 impl WindowUDFImpl for Changed {
@@ -71,7 +71,7 @@ impl WindowUDFImpl for Changed {
             LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         match self.1 {
             Change::Signed => self.0.signature(),
-            Change::WholePartition => &OF_ANY,
+            Change::Shifted => &OF_ANY,
         }
     }
 
@@ -87,8 +87,8 @@ impl WindowUDFImpl for Changed {
         let inner = self.0.partition_evaluator_factory(arguments)?;
         Ok(match self.1 {
             Change::Signed => Box::new(SignedEvaluator(inner)),
-            Change::WholePartition if ignores_nulls => Box::new(WholeEvaluator(inner)),
-            Change::WholePartition => inner,
+            Change::Shifted if ignores_nulls => Box::new(WholeEvaluator(inner)),
+            Change::Shifted => inner,
         })
     }
 
@@ -96,7 +96,7 @@ impl WindowUDFImpl for Changed {
         let field = self.0.field(arguments)?;
         Ok(match self.1 {
             Change::Signed => Arc::new(Field::clone(&field).with_data_type(DataType::Int64)),
-            Change::WholePartition => field,
+            Change::Shifted => field,
         })
     }
 
@@ -107,15 +107,19 @@ impl WindowUDFImpl for Changed {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match (self.1, types) {
             (Change::Signed, _) => self.0.coerce_types(types),
-            (Change::WholePartition, [value, offset, default])
-                if value.is_integer() && (default.is_floating() || default.is_decimal()) =>
+            (Change::Shifted, [value, offset, default])
+                if value.is_integer() && (default.is_floating() || default.is_decimal())
+                    || matches!(
+                        (value, default),
+                        (DataType::Date32, DataType::Timestamp(..))
+                    ) =>
             {
                 let both = type_union_resolution(&[value.clone(), default.clone()]);
-                let both = both.unwrap_or(DataType::Float64);
+                let both = both.unwrap_or_else(|| default.clone());
                 Ok(vec![both.clone(), offset.clone(), both])
             }
-            (Change::WholePartition, [_] | [_, _] | [_, _, _]) => Ok(types.to_vec()),
-            (Change::WholePartition, _) => plan_err!(
+            (Change::Shifted, [_] | [_, _] | [_, _, _]) => Ok(types.to_vec()),
+            (Change::Shifted, _) => plan_err!(
                 "{} takes a value, an offset and a default, of which the last two may be left out",
                 self.name()
             ),

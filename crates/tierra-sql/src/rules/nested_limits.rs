@@ -1,8 +1,9 @@
-//! A LIMIT above another one keeps its number of rows.
+//! A LIMIT above another one, or above another sort, keeps its number of rows.
 //!
 //! A sort with a limit is left out where the rows below have its order already. Where there is a limit of their own below, as in
-//! `SELECT x FROM (SELECT x .. ORDER BY x LIMIT 10 OFFSET 1) ORDER BY x LIMIT 1`, DataFusion forgets that of the sort. So such a sort gets
-//! a limit above it, which later rules combine with what is below.
+//! `SELECT x FROM (SELECT x .. ORDER BY x LIMIT 10 OFFSET 1) ORDER BY x LIMIT 1`, or a sort, as in `SELECT * FROM (SELECT x, min(x) OVER
+//! (ORDER BY x) .. ORDER BY y OFFSET 0) ORDER BY x LIMIT 1`, DataFusion forgets that of the sort. So such a sort gets a limit above it,
+//! which later rules combine with what is below.
 
 use std::sync::Arc;
 
@@ -34,16 +35,17 @@ fn with_limit(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execut
     let Some(fetch) = fetch.filter(|_| has_one_partition) else {
         return Ok(Transformed::no(plan));
     };
-    let is_below = plan.children()[0].exists(|plan| Ok(is_limited(plan)))?;
-    match is_below {
+    let may_be_forgotten = |plan: &Arc<dyn ExecutionPlan>| {
+        plan.is::<SortExec>()
+            || plan.is::<GlobalLimitExec>()
+            || plan.is::<LocalLimitExec>()
+            || plan.fetch().is_some()
+    };
+    match plan.children()[0].exists(|plan| Ok(may_be_forgotten(plan)))? {
         true => {
             let limited = GlobalLimitExec::new(plan, 0, Some(fetch));
             Ok(Transformed::yes(Arc::new(limited)))
         }
         false => Ok(Transformed::no(plan)),
     }
-}
-
-fn is_limited(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>() || plan.fetch().is_some()
 }

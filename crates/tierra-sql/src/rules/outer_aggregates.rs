@@ -1,5 +1,5 @@
-//! Refuses aggregates of columns of the row outside alone, as in `(SELECT max(t.a)) FROM t`: in SQL they belong to the query outside,
-//! which they make one with groups. DataFusion aggregates the one value of each row.
+//! Refuses an aggregate whose columns are all those of the query outside, as in `SELECT (SELECT max(t.a)) FROM t`: in SQL it is one of
+//! that query, over all of its rows. DataFusion computes it for each row.
 
 use datafusion::common::plan_err;
 use datafusion::common::tree_node::TreeNodeRecursion;

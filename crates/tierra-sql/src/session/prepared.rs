@@ -120,6 +120,7 @@ impl Session {
             | Keyword::WITH
             | Keyword::VALUES
             | Keyword::FROM
+            | Keyword::TABLE
             | Keyword::INSERT
             | Keyword::UPDATE
             | Keyword::DELETE

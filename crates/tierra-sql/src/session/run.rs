@@ -17,6 +17,7 @@ use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use futures::StreamExt;
 
 use super::prepare::{Prepared, PreparedPlan, WrittenParameters, written_parameters};
@@ -101,16 +102,22 @@ impl Session {
             })?;
         self.check_statement(parsed, &compact.statement)?;
         ignored::refuse(&compact.statement, |name| self.function_kind(name))?;
-        drawn_twice::refuse(&compact.statement, &|name| {
-            self.function_kind(name) == FunctionKind::Drawing
-        })?;
+        if parsed.has(&[Keyword::WITH]) {
+            drawn_twice::refuse(&compact.statement, &|name| {
+                self.function_kind(name) == FunctionKind::Drawing
+            })?;
+        }
         if let Some(outcome) = self.run_own(&compact).await? {
             return Ok(outcome);
         }
         if !compact.is_settled {
             parsed.settle(&mut compact.statement);
         }
-        self.settle_nested_values(&mut compact.statement)?;
+        if let Statement::Statement(inner) = &mut compact.statement
+            && let ast::Statement::Insert(insert) = prepared(inner)
+        {
+            nested_values::settle(insert)?;
+        }
         if let Some(outcome) = Box::pin(self.run_change(parsed, &mut compact, planning)).await? {
             return Ok(outcome);
         }
@@ -125,25 +132,6 @@ impl Session {
                 planning.of_tokens(parsed.count())?;
                 Box::pin(self.run_planned(parsed.parse()?, &[])).await
             }
-        }
-    }
-
-    /// Settles the VALUES inside the query of an INSERT into a table that is there.
-    fn settle_nested_values(&self, statement: &mut Statement) -> Result<(), SqlError> {
-        let Statement::Statement(inner) = statement else {
-            return Ok(());
-        };
-        let ast::Statement::Insert(insert) = prepared(inner) else {
-            return Ok(());
-        };
-        let ast::TableObject::TableName(name) = &insert.table else {
-            return Ok(());
-        };
-        let table = single_name(name).and_then(|name| self.database.table(&name));
-        match (table, insert.columns.len()) {
-            (Some(table), 0) => nested_values::settle(insert, table.spec().columns.len()),
-            (Some(_), columns) => nested_values::settle(insert, columns),
-            (None, _) => Ok(()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Refuses a WITH query that draws values, as with `random()`, and is read twice: the planner computes it wherever it is named, and
 //! each time it would draw others.
+//!
+//! References are counted by name: an inner WITH query of the same name counts as one.
 
 use std::ops::ControlFlow;
 
@@ -7,14 +9,14 @@ use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{Cte, Expr, ObjectName, Query, Visit, Visitor};
 
 use crate::error::DefinitionError;
-use crate::names::{identifier, single_name};
+use crate::names::{identifier, last_name, single_name};
 use crate::visit::visit;
 
-/// Refuses `statement` if it has such a query; `draws` says whether a function of that name gives another value at each call.
-pub(crate) fn refuse(
-    statement: &Statement,
-    draws: &dyn Fn(&str) -> bool,
-) -> Result<(), DefinitionError> {
+/// Whether a function of that name gives another value at each call.
+type Draws<'a> = &'a dyn Fn(&str) -> bool;
+
+/// Refuses `statement` if it has such a query.
+pub(crate) fn refuse(statement: &Statement, draws: Draws<'_>) -> Result<(), DefinitionError> {
     match statement {
         Statement::Statement(statement) => refuse_in(statement.as_ref(), draws),
         Statement::Explain(explain) => refuse(&explain.statement, draws),
@@ -26,39 +28,61 @@ pub(crate) fn refuse(
     }
 }
 
-fn refuse_in(part: &impl Visit, draws: &dyn Fn(&str) -> bool) -> Result<(), DefinitionError> {
+fn refuse_in(part: &impl Visit, draws: Draws<'_>) -> Result<(), DefinitionError> {
     if !Uses::of(part, draws, &[]).draws {
         return Ok(());
     }
-    match visit(part, &mut DrawnTwice { draws }) {
+    let mut visitor = DrawnTwice {
+        draws,
+        drawing: Vec::new(),
+        outside: Vec::new(),
+    };
+    match visit(part, &mut visitor) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
 struct DrawnTwice<'a> {
-    draws: &'a dyn Fn(&str) -> bool,
+    draws: Draws<'a>,
+    /// The WITH queries seen here that draw, those of outer queries first.
+    drawing: Vec<String>,
+    /// For each query that is visited, how many of them are outside.
+    outside: Vec<usize>,
+}
+
+impl DrawnTwice<'_> {
+    /// How often `query` reads its WITH query `drawn`, the last of `drawing`. A recursive query reads it at every step.
+    fn reads(&self, query: &Query, drawn: &Query) -> usize {
+        let named = &self.drawing[self.drawing.len() - 1..];
+        let of = |part: &Query| Uses::of(part, self.draws, named).references;
+        let with = query.with.iter().filter(|with| with.recursive);
+        let others = with.flat_map(|with| &with.cte_tables).filter(|cte| {
+            let own = [identifier(&cte.alias.name)];
+            !std::ptr::eq(cte.query.as_ref(), drawn)
+                && Uses::of(cte.query.as_ref(), self.draws, &own).references > 0
+        });
+        // What it has drawn itself a recursive query reads without drawing.
+        of(query) - of(drawn) + others.map(|cte| of(&cte.query)).sum::<usize>()
+    }
 }
 
 impl Visitor for DrawnTwice<'_> {
     type Break = DefinitionError;
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<DefinitionError> {
-        let mut drawing = Vec::new();
-        for Cte {
-            alias,
-            query: drawn,
-            ..
-        } in query.with.iter().flat_map(|with| &with.cte_tables)
-        {
-            if !Uses::of(drawn, self.draws, &drawing).draws {
+        self.outside.push(self.drawing.len());
+        for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
+            let Cte {
+                alias,
+                query: drawn,
+                ..
+            } = cte;
+            if !Uses::of(drawn, self.draws, &self.drawing).draws {
                 continue;
             }
-            drawing.push(identifier(&alias.name));
-            let named = &drawing[drawing.len() - 1..];
-            // A recursive query reads what it has drawn itself.
-            let own = Uses::of(drawn, self.draws, named).references;
-            if Uses::of(query, self.draws, named).references - own > 1 {
+            self.drawing.push(identifier(&alias.name));
+            if self.reads(query, drawn) > 1 {
                 return ControlFlow::Break(DefinitionError::UnsupportedFor {
                     what: "reading a WITH query twice that draws values, as with random(),",
                     instead: "store its rows with CREATE TABLE .. AS and read these",
@@ -67,11 +91,17 @@ impl Visitor for DrawnTwice<'_> {
         }
         ControlFlow::Continue(())
     }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<DefinitionError> {
+        let outside = self.outside.pop().unwrap_or_default();
+        self.drawing.truncate(outside);
+        ControlFlow::Continue(())
+    }
 }
 
 /// What a part of a statement uses.
 struct Uses<'a> {
-    is_drawing: &'a dyn Fn(&str) -> bool,
+    is_drawing: Draws<'a>,
     names: &'a [String],
     /// Whether it calls a function that draws, or reads a table of one of the names.
     draws: bool,
@@ -80,7 +110,7 @@ struct Uses<'a> {
 }
 
 impl<'a> Uses<'a> {
-    fn of(part: &impl Visit, is_drawing: &'a dyn Fn(&str) -> bool, names: &'a [String]) -> Self {
+    fn of(part: &impl Visit, is_drawing: Draws<'a>, names: &'a [String]) -> Self {
         let mut uses = Self {
             is_drawing,
             names,
@@ -98,7 +128,7 @@ impl Visitor for Uses<'_> {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         if let Expr::Function(call) = expr {
-            self.draws |= (self.is_drawing)(&call.name.to_string().to_lowercase());
+            self.draws |= (self.is_drawing)(&last_name(&call.name));
         }
         ControlFlow::Continue(())
     }

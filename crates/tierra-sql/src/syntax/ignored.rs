@@ -9,11 +9,12 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     self, Cte, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Join,
-    JoinOperator, Query, Select, SelectFlavor, TableAlias, TableFactor, TableFunctionArgs,
+    JoinOperator, Query, Select, SelectFlavor, SetExpr, TableAlias, TableFactor, TableFunctionArgs,
     TableWithJoins, Visitor,
 };
 
 use crate::error::DefinitionError;
+use crate::names::{identifier, last_name};
 use crate::visit::visit;
 
 /// The kind of a function.
@@ -35,7 +36,7 @@ pub(crate) fn refuse(
 ) -> Result<(), DefinitionError> {
     let mut ignored = IgnoredSyntax {
         kind,
-        outer_joins: Vec::new(),
+        optional: Vec::new(),
     };
     let found = match statement {
         Statement::Statement(statement) => visit(statement, &mut ignored),
@@ -54,8 +55,8 @@ pub(crate) fn refuse(
 
 struct IgnoredSyntax<K> {
     kind: K,
-    /// For each select that is visited, whether it has outer joins.
-    outer_joins: Vec<bool>,
+    /// For each query and each select that is visited, the tables of which outer joins make rows of NULLs.
+    optional: Vec<Vec<String>>,
 }
 
 type Found = ControlFlow<DefinitionError>;
@@ -131,6 +132,16 @@ impl<K: Fn(&str) -> FunctionKind> Visitor for IgnoredSyntax<K> {
             refuse_if(from.is_some(), "FROM behind WITH name AS (query)")?;
             visit_alias(alias)?;
         }
+        // ORDER BY sees the tables of the select.
+        self.optional.push(match query.body.as_ref() {
+            SetExpr::Select(select) => select.from.iter().flat_map(optional).collect(),
+            _ => Vec::new(),
+        });
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> Found {
+        self.optional.pop();
         ControlFlow::Continue(())
     }
 
@@ -181,12 +192,12 @@ impl<K: Fn(&str) -> FunctionKind> Visitor for IgnoredSyntax<K> {
         if let Some(modifier) = modifiers.first() {
             return unsupported(format!("GROUP BY .. {modifier}"));
         }
-        self.outer_joins.push(from.iter().any(has_outer_join));
+        self.optional.push(from.iter().flat_map(optional).collect());
         from.iter().try_for_each(visit_from)
     }
 
     fn post_visit_select(&mut self, _select: &Select) -> Found {
-        self.outer_joins.pop();
+        self.optional.pop();
         ControlFlow::Continue(())
     }
 
@@ -307,16 +318,19 @@ impl<K: Fn(&str) -> FunctionKind> IgnoredSyntax<K> {
             }
         };
         if let FunctionArguments::List(list) = args
-            && let [FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(_))] =
+            && let [FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(table))] =
                 list.args.as_slice()
-            && self.outer_joins.last() == Some(&true)
+            && self
+                .optional
+                .last()
+                .is_some_and(|optional| optional.contains(&last_name(table)))
         {
             return ControlFlow::Break(DefinitionError::UnsupportedFor {
                 what: "count(t.*) beside an outer join",
                 instead: "count a column of the table that is never NULL",
             });
         }
-        let kind = (self.kind)(&name.to_string().to_lowercase());
+        let kind = (self.kind)(&last_name(name));
         let is_scalar = matches!(kind, FunctionKind::Scalar | FunctionKind::Drawing);
         if is_scalar {
             refuse_if(over.is_some(), "OVER")?;
@@ -332,25 +346,53 @@ impl<K: Fn(&str) -> FunctionKind> IgnoredSyntax<K> {
     }
 }
 
-/// Whether rows of a table may be NULL for they have no partner. The planner counts these in `count(t.*)`.
-fn has_outer_join(from: &TableWithJoins) -> bool {
-    let is_outer = |join: &Join| {
-        matches!(
-            join.join_operator,
-            JoinOperator::Left(_)
-                | JoinOperator::LeftOuter(_)
-                | JoinOperator::Right(_)
-                | JoinOperator::RightOuter(_)
-                | JoinOperator::FullOuter(_)
-        )
-    };
-    from.joins.iter().any(is_outer)
-        || match &from.relation {
+/// The tables of which outer joins make rows of NULLs. The planner counts these in `count(t.*)`.
+fn optional(from: &TableWithJoins) -> Vec<String> {
+    let mut optional = inner_optional(&from.relation);
+    let mut left = names_of(&from.relation);
+    for join in &from.joins {
+        let right = names_of(&join.relation);
+        optional.extend(inner_optional(&join.relation));
+        match join.join_operator {
+            JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => optional.extend(right.clone()),
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => optional.extend(left.clone()),
+            JoinOperator::FullOuter(_) => {
+                optional.extend(left.clone());
+                optional.extend(right.clone());
+            }
+            _ => {}
+        }
+        left.extend(right);
+    }
+    optional
+}
+
+fn inner_optional(factor: &TableFactor) -> Vec<String> {
+    match factor {
+        TableFactor::NestedJoin {
+            table_with_joins, ..
+        } => optional(table_with_joins),
+        _ => Vec::new(),
+    }
+}
+
+/// The names by which the tables of `factor` are known.
+fn names_of(factor: &TableFactor) -> Vec<String> {
+    match (alias_of(factor), factor) {
+        (Some(alias), _) => vec![identifier(&alias.name)],
+        (None, TableFactor::Table { name, .. }) => vec![last_name(name)],
+        (
+            None,
             TableFactor::NestedJoin {
                 table_with_joins, ..
-            } => has_outer_join(table_with_joins),
-            _ => false,
+            },
+        ) => {
+            let joined = table_with_joins.joins.iter().map(|join| &join.relation);
+            let all = std::iter::once(&table_with_joins.relation).chain(joined);
+            all.flat_map(names_of).collect()
         }
+        _ => Vec::new(),
+    }
 }
 
 /// The joined tables. In `a POSITIONAL JOIN b` the parser takes the kind of join for an alias of `a`.

@@ -6,28 +6,37 @@ use datafusion::sql::sqlparser::ast::{self, Expr};
 
 /// Keeps the explicit casts of values, and gives every selected column a name of its own. DEFAULT is NULL: columns have no other.
 pub(crate) fn keep(insert: &mut ast::Insert) {
+    write_defaults(insert);
     mark_casts(insert);
     if let Some(source) = &mut insert.source {
         name_duplicates(source.body.as_mut());
     }
 }
 
-/// The planner casts every value to its column's type. After that its casts cannot be told from explicit ones. So explicit
-/// casts are written twice: the inner one is the user's.
-fn mark_casts(insert: &mut ast::Insert) {
-    let Some(source) = &mut insert.source else {
-        return;
-    };
-    let ast::SetExpr::Values(values) = source.body.as_mut() else {
-        return;
-    };
-    for mut cell in values.rows.iter_mut().flat_map(|row| &mut row.content) {
-        while let Expr::Nested(inner) = cell {
-            cell = inner;
-        }
+fn cells(insert: &mut ast::Insert) -> impl Iterator<Item = &mut Expr> {
+    let values = insert.source.iter_mut();
+    let values = values.filter_map(|source| match source.body.as_mut() {
+        ast::SetExpr::Values(values) => Some(values),
+        _ => None,
+    });
+    values.flat_map(|values| values.rows.iter_mut().flat_map(|row| &mut row.content))
+}
+
+fn write_defaults(insert: &mut ast::Insert) {
+    for cell in cells(insert) {
         if matches!(cell, Expr::Identifier(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
         {
             *cell = Expr::Value(ast::Value::Null.into());
+        }
+    }
+}
+
+/// The planner casts every value to its column's type. After that its casts cannot be told from explicit ones. So explicit
+/// casts are written twice: the inner one is the user's.
+fn mark_casts(insert: &mut ast::Insert) {
+    for mut cell in cells(insert) {
+        while let Expr::Nested(inner) = cell {
+            cell = inner;
         }
         if let Expr::Cast { expr, .. } = cell {
             let value = std::mem::replace(expr.as_mut(), Expr::Value(ast::Value::Null.into()));

@@ -1,9 +1,9 @@
 //! VALUES inside the query of an INSERT: `INSERT INTO t SELECT x, x + 1 FROM (VALUES (1), (2)) AS v(x)`.
 //!
-//! DataFusion's planner gives every VALUES of an INSERT the columns of the table, those inside its query, too, and refuses them
+//! DataFusion's planner gives every VALUES of an INSERT the types of the table's columns, those inside its query, too, and refuses them
 //! if they have another width. Here such a one becomes `SELECT .. UNION ALL SELECT ..`, which has its own columns.
 //!
-//! Invariant: the query means the same. VALUES as wide as the table, and those that are inserted themselves, are left.
+//! Invariant: the query means the same. VALUES that are inserted themselves are left.
 
 use std::ops::ControlFlow;
 
@@ -19,13 +19,13 @@ use crate::visit::visit_mut;
 /// The most rows: each is planned as a query.
 const ROWS_MOST: usize = 1_000;
 
-/// Settles the VALUES inside the query of an INSERT into `width` columns.
-pub(crate) fn settle(insert: &mut Insert, width: usize) -> Result<(), SqlError> {
+/// Settles the VALUES inside the query of an INSERT.
+pub(crate) fn settle(insert: &mut Insert) -> Result<(), SqlError> {
     let Some(source) = &mut insert.source else {
         return Ok(());
     };
     let select = select_of_one()?;
-    let mut nested = NestedValues { select, width };
+    let mut nested = NestedValues { select };
     // It never breaks.
     let _ = visit_mut(&mut source.with, &mut nested);
     let _ = match inserted(source.body.as_mut()) {
@@ -56,7 +56,6 @@ fn select_of_one() -> Result<Select, SqlError> {
 
 struct NestedValues {
     select: Select,
-    width: usize,
 }
 
 impl VisitorMut for NestedValues {
@@ -64,7 +63,7 @@ impl VisitorMut for NestedValues {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if let SetExpr::Values(values) = query.body.as_mut()
-            && self.is_of_another_width(values)
+            && has_one_width(values)
         {
             let rows: Vec<Vec<Expr>> = values.rows.drain(..).map(|row| row.content).collect();
             *query.body = self.union(rows);
@@ -73,16 +72,17 @@ impl VisitorMut for NestedValues {
     }
 }
 
-impl NestedValues {
-    fn is_of_another_width(&self, values: &Values) -> bool {
-        let mut widths = values.rows.iter().map(|row| row.content.len());
-        let width = widths.next();
-        // Rows of different widths are the planner's to refuse.
-        !values.value_keyword
-            && values.rows.len() <= ROWS_MOST
-            && width.is_some_and(|width| width != self.width && widths.all(|other| other == width))
-    }
+/// Rows of different widths are the planner's to refuse.
+fn has_one_width(values: &Values) -> bool {
+    let mut widths = values.rows.iter().map(|row| row.content.len());
+    let width = widths.next();
+    !values.value_keyword
+        && values.rows.len() <= ROWS_MOST
+        && width.is_some()
+        && widths.all(|other| Some(other) == width)
+}
 
+impl NestedValues {
     /// `SELECT .. UNION ALL SELECT ..`, as a tree that is as flat as can be.
     fn union(&self, mut rows: Vec<Vec<Expr>>) -> SetExpr {
         if rows.len() <= 1 {
@@ -109,16 +109,16 @@ impl NestedValues {
 mod tests {
     use super::*;
 
-    fn settled(sql: &str, width: usize) -> String {
+    fn settled(sql: &str) -> String {
         let Statement::Insert(mut insert) = of_text(sql).unwrap() else {
             panic!("{sql}");
         };
-        settle(&mut insert, width).unwrap();
+        settle(&mut insert).unwrap();
         insert.to_string()
     }
 
     #[test]
-    fn values_of_another_width_become_queries() {
+    fn values_inside_become_queries() {
         let one = "(SELECT 1 AS column1 UNION ALL SELECT 2 AS column1)";
         for (from, to) in [
             ("(VALUES (1), (2)) AS v (x)", format!("{one} AS v (x)")),
@@ -128,18 +128,17 @@ mod tests {
             ),
         ] {
             let sql = |from: &str| format!("INSERT INTO t SELECT x, x + 1 FROM {from}");
-            assert_eq!(settled(&sql(from), 2), sql(&to));
-            assert_eq!(settled(&sql(from), 1), sql(from));
+            assert_eq!(settled(&sql(from)), sql(&to));
         }
         let sql = "INSERT INTO t WITH v (x) AS (VALUES (1)) SELECT x, x FROM v";
-        assert!(settled(sql, 2).contains("AS (SELECT 1 AS column1)"));
+        assert!(settled(sql).contains("AS (SELECT 1 AS column1)"));
     }
 
     #[test]
     fn values_that_are_inserted_are_left() {
         let sql = "INSERT INTO t VALUES (1), (2)";
-        assert_eq!(settled(sql, 2), sql);
+        assert_eq!(settled(sql), sql);
         let sql = "INSERT INTO t VALUES ((SELECT max(x) FROM (VALUES (1)) AS v (x)), 2)";
-        assert!(settled(sql, 2).contains("(SELECT 1 AS column1)"));
+        assert!(settled(sql).contains("(SELECT 1 AS column1)"));
     }
 }

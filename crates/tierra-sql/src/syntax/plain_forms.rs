@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Query, SetExpr, TableFactor, VisitMut, VisitorMut,
+    self, Expr, Query, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -30,20 +30,23 @@ pub(crate) fn write_tokens(tokens: &mut Vec<TokenWithSpan>) {
     {
         return;
     }
-    let (mut before_last, mut last) = (None, None);
+    let first = tokens.iter().find(|token| !is_space(&token.token));
+    let first = first.and_then(keyword_of);
     let mut written: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    // Places in `written` of the last two words or signs.
+    let (mut before, mut last) = (None, None);
     for (at, token) in tokens.iter().enumerate() {
-        if is_space(&token.token) {
-            written.push(token.clone());
-            continue;
-        }
-        let keyword = keyword_of(token);
-        match (last, keyword) {
-            (
-                None
-                | Some(Some(Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT | Keyword::ALL)),
-                Some(Keyword::TABLE),
-            ) => {
+        let follows = |keyword: Keyword, place: Option<usize>| {
+            place.is_some_and(|place| keyword_of(&written[place]) == Some(keyword))
+        };
+        match keyword_of(token) {
+            Some(Keyword::TABLE)
+                if is_query(first, last.map(|place| &written[place]))
+                    || first == Some(Keyword::INSERT)
+                        && (follows(Keyword::INTO, before)
+                            || before
+                                .is_some_and(|place| written[place].token == Token::Period)) =>
+            {
                 let words = [
                     Token::make_keyword("SELECT"),
                     Token::Mul,
@@ -51,18 +54,48 @@ pub(crate) fn write_tokens(tokens: &mut Vec<TokenWithSpan>) {
                 ];
                 written.extend(words.map(|word| TokenWithSpan::new(word, token.span)));
             }
-            (Some(Some(Keyword::AS)), Some(Keyword::MATERIALIZED)) if opens(&tokens[at + 1..]) => {}
-            (Some(Some(Keyword::NOT)), Some(Keyword::MATERIALIZED))
-                if before_last == Some(Some(Keyword::AS)) && opens(&tokens[at + 1..]) =>
+            Some(Keyword::MATERIALIZED)
+                if follows(Keyword::AS, last) && opens_query(&tokens[at + 1..]) =>
             {
-                let not = written.iter().rposition(has(Keyword::NOT));
-                written.truncate(not.unwrap_or(written.len()));
+                continue;
+            }
+            Some(Keyword::MATERIALIZED)
+                if follows(Keyword::NOT, last)
+                    && follows(Keyword::AS, before)
+                    && opens_query(&tokens[at + 1..]) =>
+            {
+                written.truncate(last.unwrap_or_default());
+                continue;
             }
             _ => written.push(token.clone()),
         }
-        (before_last, last) = (last, Some(keyword));
+        if !is_space(&token.token) {
+            (before, last) = (last, Some(written.len() - 1));
+        }
     }
     *tokens = written;
+}
+
+/// Whether TABLE begins a query behind `last`, in a statement that begins with `first`; behind the name in INSERT INTO it does as well.
+fn is_query(first: Option<Keyword>, last: Option<&TokenWithSpan>) -> bool {
+    let Some(last) = last else {
+        return true;
+    };
+    match &last.token {
+        Token::LParen | Token::RParen => true,
+        Token::Word(word) => match word.keyword {
+            Keyword::AS
+            | Keyword::UNION
+            | Keyword::EXCEPT
+            | Keyword::INTERSECT
+            | Keyword::ALL
+            | Keyword::DISTINCT
+            | Keyword::EXPLAIN => true,
+            Keyword::ANALYZE | Keyword::VERBOSE => first == Some(Keyword::EXPLAIN),
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 fn keyword_of(token: &TokenWithSpan) -> Option<Keyword> {
@@ -72,10 +105,17 @@ fn keyword_of(token: &TokenWithSpan) -> Option<Keyword> {
     }
 }
 
-/// Whether the next token is a parenthesis.
-fn opens(tokens: &[TokenWithSpan]) -> bool {
-    let next = tokens.iter().find(|token| !is_space(&token.token));
-    next.is_some_and(|next| next.token == Token::LParen)
+/// Whether a query in parentheses follows.
+fn opens_query(tokens: &[TokenWithSpan]) -> bool {
+    let mut next = tokens.iter().filter(|token| !is_space(&token.token));
+    next.next().is_some_and(|next| next.token == Token::LParen)
+        && next.next().is_some_and(|next| {
+            next.token == Token::LParen
+                || matches!(
+                    keyword_of(next),
+                    Some(Keyword::SELECT | Keyword::WITH | Keyword::VALUES | Keyword::TABLE)
+                )
+        })
 }
 
 /// Writes the other forms of a statement.
@@ -104,14 +144,28 @@ fn insert_with(statement: &mut ast::Statement) {
     };
     if let SetExpr::Insert(ast::Statement::Insert(insert)) = query.body.as_mut()
         && let Some(source) = &mut insert.source
-        && let Some(mut with) = query.with.take()
+        && let Some(with) = query.with.take()
     {
-        if let Some(inner) = source.with.take() {
-            with.recursive |= inner.recursive;
-            with.cte_tables.extend(inner.cte_tables);
+        if source.with.is_some() {
+            let inner = Query {
+                with: None,
+                ..source.as_ref().clone()
+            };
+            let inner = std::mem::replace(source.as_mut(), inner);
+            *source.body = SetExpr::Query(Box::new(inner));
+            (source.order_by, source.limit_clause, source.fetch) = (None, None, None);
         }
         source.with = Some(with);
-        *statement = ast::Statement::Insert(insert.clone());
+        if let SetExpr::Insert(insert) = std::mem::replace(
+            query.body.as_mut(),
+            SetExpr::Values(ast::Values {
+                explicit_row: false,
+                value_keyword: false,
+                rows: Vec::new(),
+            }),
+        ) {
+            *statement = insert;
+        }
     }
 }
 
@@ -146,11 +200,17 @@ fn rows_of(values: &Query) -> Result<Query, SqlError> {
     let ast::Statement::Query(mut query) = statement else {
         return Err(SqlError::Syntax(statement.to_string()));
     };
-    if let SetExpr::Select(select) = query.body.as_mut()
-        && let [from] = select.from.as_mut_slice()
-        && let TableFactor::Derived { subquery, .. } = &mut from.relation
-    {
-        **subquery = values.clone();
+    match query.body.as_mut() {
+        SetExpr::Select(select) => match select.from.as_mut_slice() {
+            [
+                TableWithJoins {
+                    relation: TableFactor::Derived { subquery, .. },
+                    ..
+                },
+            ] => **subquery = values.clone(),
+            _ => return Err(SqlError::Syntax(query.to_string())),
+        },
+        _ => return Err(SqlError::Syntax(query.to_string())),
     }
     Ok(*query)
 }
@@ -185,13 +245,26 @@ mod tests {
             ),
             (
                 "with a as (select x from t) insert into t with b as (select x from a) select x from b",
-                "INSERT INTO t WITH a AS (SELECT x FROM t), b AS (SELECT x FROM a) SELECT x FROM b",
+                "INSERT INTO t WITH a AS (SELECT x FROM t) (WITH b AS (SELECT x FROM a) SELECT x FROM b)",
             ),
             (
                 "select x from t where x in (values (1), (2))",
                 "SELECT x FROM t WHERE x IN (SELECT * FROM (VALUES (1), (2)) AS rows)",
             ),
             ("create table t (a int)", "CREATE TABLE t (a INT)"),
+            (
+                "create table u as table t",
+                "CREATE TABLE u AS SELECT * FROM t",
+            ),
+            ("insert into u table t", "INSERT INTO u SELECT * FROM t"),
+            (
+                "with a as (table t) table a",
+                "WITH a AS (SELECT * FROM t) SELECT * FROM a",
+            ),
+            (
+                "select x from (values (1)) as materialized(x)",
+                "SELECT x FROM (VALUES (1)) AS materialized (x)",
+            ),
         ] {
             let statement = split(sql).unwrap()[0].parse().unwrap();
             assert_eq!(statement.to_string(), expected);

@@ -1,10 +1,15 @@
 //! Names for the columns of a result that have none: what is computed, as it is written.
 //!
-//! The planner would call `1 + a` `Int64(1) + t.a`. A name is folded as SQL folds names, so that `COUNT(*)` and `count(*)` give a
+//! The planner would call `1 + a` `Int64(1) + t.a`. A name is the text that the parser writes, folded as SQL folds names, so that `COUNT(*)` and `count(*)` give a
 //! result one name. Columns of queries inside others keep the planner's names: nobody sees them but through `*`.
+
+use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{self, Expr, Ident, Query, SelectItem, SetExpr};
+
+use crate::names::last_name;
+use crate::visit::visit_expressions;
 
 /// What the names of functions begin with that stand for something that was written otherwise.
 const OWN: &str = "tierra_";
@@ -32,6 +37,9 @@ fn write_inner(statement: &mut ast::Statement) {
             }
         }
         ast::Statement::Prepare { statement, .. } => write_inner(statement),
+        ast::Statement::Insert(insert) => name_all(insert.returning.iter_mut().flatten()),
+        ast::Statement::Update(update) => name_all(update.returning.iter_mut().flatten()),
+        ast::Statement::Delete(delete) => name_all(delete.returning.iter_mut().flatten()),
         _ => {}
     }
 }
@@ -44,24 +52,26 @@ fn name_columns(query: &mut Query) {
             SetExpr::SetOperation { left, .. } => body = left,
             SetExpr::Query(query) => body = &mut query.body,
             SetExpr::Select(select) => {
-                select.projection.iter_mut().for_each(name);
-                return;
+                return name_all(select.projection.iter_mut());
+            }
+            SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) => {
+                return write_inner(inner);
             }
             _ => return,
         }
     }
 }
 
-fn name(item: &mut SelectItem) {
-    let SelectItem::UnnamedExpr(expr) = item else {
-        return;
-    };
-    if let Some(name) = name_of(expr) {
-        let name = Ident::with_quote('"', name);
-        *item = SelectItem::ExprWithAlias {
-            expr: std::mem::replace(expr, Expr::Value(ast::Value::Null.into())),
-            alias: name,
-        };
+fn name_all<'a>(items: impl Iterator<Item = &'a mut SelectItem>) {
+    for item in items {
+        if let SelectItem::UnnamedExpr(expr) = item
+            && let Some(name) = name_of(expr)
+        {
+            *item = SelectItem::ExprWithAlias {
+                expr: std::mem::replace(expr, Expr::Value(ast::Value::Null.into())),
+                alias: Ident::with_quote('"', name),
+            };
+        }
     }
 }
 
@@ -74,8 +84,12 @@ fn name_of(expr: &Expr) -> Option<String> {
     if matches!(bare, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
         return None;
     }
+    let stands_for_other = visit_expressions(expr, |part| match part {
+        Expr::Function(call) if last_name(&call.name).starts_with(OWN) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
     let name = folded(&expr.to_string());
-    (name != "count(*)" && !name.contains(OWN)).then_some(name)
+    (name != "count(*)" && stands_for_other.is_continue()).then_some(name)
 }
 
 /// `text` in lower case, but for what is in quotes.

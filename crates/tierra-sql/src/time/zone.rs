@@ -10,16 +10,22 @@ use std::str::FromStr;
 use arrow::array::timezone::Tz;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, TimeUnit, TimestampMicrosecondType};
-use chrono::{DateTime, Days, MappedLocalTime, Offset, TimeZone as _};
+use chrono::{
+    DateTime, Datelike, Days, MappedLocalTime, NaiveDate, NaiveDateTime, Offset, TimeZone as _,
+};
 use datafusion::common::{ScalarValue, exec_datafusion_err, exec_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::sql::sqlparser::ast::{Expr, Value, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    self, BinaryOperator, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+    TimezoneInfo, Value, VisitMut, VisitorMut,
+};
 
 use super::intervals::each;
 use crate::list::call;
+use crate::names::last_name;
 use crate::visit::visit_mut;
 
 const NAME: &str = "timezone";
@@ -69,11 +75,50 @@ impl VisitorMut for Calls {
         } = expr
         {
             let null = || Expr::Value(Value::Null.into());
-            let moment = std::mem::replace(timestamp.as_mut(), null());
+            let mut moment = std::mem::replace(timestamp.as_mut(), null());
+            if is_instant(&moment) {
+                moment = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: Box::new(moment),
+                    data_type: ast::DataType::Timestamp(None, TimezoneInfo::Tz),
+                    array: false,
+                    format: None,
+                };
+            }
             let zone = std::mem::replace(time_zone.as_mut(), null());
             *expr = call(NAME.to_owned(), [zone, moment]);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Functions that give instants in PostgreSQL, and TIMESTAMPs in UTC here.
+const INSTANTS: [&str; 3] = ["now", "current_timestamp", "to_timestamp"];
+
+/// Whether it is such an instant, with an interval perhaps, or the beginning of its day.
+fn is_instant(moment: &Expr) -> bool {
+    match moment {
+        Expr::Nested(inner) => is_instant(inner),
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::Plus | BinaryOperator::Minus,
+            ..
+        } => is_instant(left),
+        Expr::Function(call) => {
+            let name = last_name(&call.name);
+            let arguments = match &call.args {
+                FunctionArguments::List(list) => list.args.as_slice(),
+                _ => &[],
+            };
+            INSTANTS.contains(&name.as_str())
+                || match arguments {
+                    [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(moment))] => {
+                        name == "date_trunc" && is_instant(moment)
+                    }
+                    _ => false,
+                }
+        }
+        _ => false,
     }
 }
 
@@ -145,7 +190,9 @@ impl ScalarUDFImpl for TimeZone {
                 true => instant_of(zone, moment),
                 false => shown_in(zone, moment),
             };
-            converted.ok_or_else(|| exec_datafusion_err!("the moment has no year from 1 to 9999"))
+            converted
+                .filter(|moment| has_year(*moment))
+                .ok_or_else(|| exec_datafusion_err!("the moment has no year from 1 to 9999"))
         };
         let value = |row| {
             moments
@@ -213,16 +260,39 @@ fn capitalised(name: &str) -> String {
     name.chars().map(letter).collect()
 }
 
+/// The years of which zones have a table: the last of them have every calendar, and the rules of all years after.
+const TABLED: std::ops::Range<i32> = 2072..2100;
+
+/// A moment of a year that the tables of zones have, at which they show what they would show then.
+fn in_tables(moment: NaiveDateTime) -> NaiveDateTime {
+    if moment.year() < TABLED.end {
+        return moment;
+    }
+    let calendar = |year| {
+        let first = NaiveDate::from_ymd_opt(year, 1, 1)?;
+        Some((first.weekday(), first.leap_year()))
+    };
+    let mut years = TABLED;
+    let alike = years.find(|year| calendar(*year) == calendar(moment.year()));
+    alike
+        .and_then(|year| moment.with_year(year))
+        .unwrap_or(moment)
+}
+
+fn has_year(moment: i64) -> bool {
+    DateTime::from_timestamp_micros(moment).is_some_and(|it| (1..=9999).contains(&it.year()))
+}
+
 /// What the clocks of a zone show at an instant. Both in microseconds.
 fn shown_in(zone: Tz, instant: i64) -> Option<i64> {
     let utc = DateTime::from_timestamp_micros(instant)?.naive_utc();
-    let offset = zone.offset_from_utc_datetime(&utc).fix();
+    let offset = zone.offset_from_utc_datetime(&in_tables(utc)).fix();
     instant.checked_add(i64::from(offset.local_minus_utc()) * 1_000_000)
 }
 
 /// The instant at which the clocks of a zone show a time. Both in microseconds.
 fn instant_of(zone: Tz, shown: i64) -> Option<i64> {
-    let local = DateTime::from_timestamp_micros(shown)?.naive_utc();
+    let local = in_tables(DateTime::from_timestamp_micros(shown)?.naive_utc());
     let offset = match zone.offset_from_local_datetime(&local) {
         MappedLocalTime::Single(offset) | MappedLocalTime::Ambiguous(_, offset) => offset,
         MappedLocalTime::None => {
