@@ -3,8 +3,8 @@
 //! row_number, rank, dense_rank and ntile give BIGINT, as in PostgreSQL. DataFusion's count in 64 bits without a sign, a type that
 //! Tierra's columns do not have: half of the third row was 1.5, and the negative of a number was refused.
 //!
-//! lead and lag of integers, or of dates, give the type of a default of another kind, which DataFusion cuts. With IGNORE NULLS they are computed of all rows of a partition at once. Row by row, DataFusion's `lead(x, 2)` loses count
-//! at a NULL.
+//! lead and lag of integers, or of dates, give the type of a default of another kind, which DataFusion cuts. With IGNORE NULLS they
+//! are computed of all rows of a partition at once: row by row, DataFusion's `lead(x, 2)` loses count at a NULL.
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};

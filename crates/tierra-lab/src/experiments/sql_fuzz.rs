@@ -66,7 +66,11 @@ impl Experiment for SqlFuzz {
         if version == "absent" {
             println!("Queries are compared with themselves alone: Python has no module `duckdb`.");
         }
-        let (tallies, elapsed) = run_all(lab, &work)?;
+        let Done {
+            tallies,
+            elapsed,
+            journal,
+        } = run_all(lab, &work)?;
         let total: u64 = tallies.iter().map(Tally::total).sum();
         let mut rows = Vec::new();
         for (size, tally) in SIZES.into_iter().zip(&tallies) {
@@ -74,6 +78,10 @@ impl Experiment for SqlFuzz {
         }
         if lab.seed().is_none() {
             rows.push(writes::run(lab, total as usize / writes::ONCE_IN)?);
+        }
+        // Not before: a run that ends among the writes does not begin anew.
+        if let Some(journal) = journal {
+            journal.finish();
         }
         Ok(Measured {
             tier: Tier::Real,
@@ -183,9 +191,18 @@ fn work(queries: usize) -> Vec<(u64, u64)> {
     work.into_iter().map(|(_, work)| work).collect()
 }
 
-/// Runs all work with one fuzzer per thread; returns the results for small and for large tables, and how long this run took. A full run
-/// goes on where the same program ended one early.
-fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<([Tally; 2], Duration), LabError> {
+/// The results of all work.
+struct Done {
+    /// Of small and of large tables.
+    tallies: [Tally; 2],
+    /// How long this run took.
+    elapsed: Duration,
+    /// Of a full run.
+    journal: Option<Journal>,
+}
+
+/// Runs all work with one fuzzer per thread. A full run goes on where the same program ended one early.
+fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<Done, LabError> {
     let start = Instant::now();
     let total: u64 = work.iter().map(|(_, count)| count).sum();
     let mut tallies = [Tally::default(), Tally::default()];
@@ -251,10 +268,11 @@ fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<([Tally; 2], Duration), Lab
     })?;
     bar.finish_and_clear();
     let (tallies, journal) = so_far.into_inner().expect("no thread panicked with it");
-    if let Some(journal) = journal {
-        journal.finish();
-    }
-    Ok((tallies, start.elapsed()))
+    Ok(Done {
+        tallies,
+        elapsed: start.elapsed(),
+        journal,
+    })
 }
 
 /// Whether a case is over large tables, as an index of small and large.
