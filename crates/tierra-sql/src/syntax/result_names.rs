@@ -1,7 +1,7 @@
-//! Names for the columns of a result that have none: what is computed, as it is written.
+//! Names for the computed columns of a result: what is computed, as it is written.
 //!
-//! The planner would call `1 + a` `Int64(1) + t.a`. A name is the text that the parser writes, folded as SQL folds names, so that `COUNT(*)` and `count(*)` give a
-//! result one name. Columns of queries inside others keep the planner's names: nobody sees them but through `*`.
+//! The planner would call `1 + a` `Int64(1) + t.a`. A name is the text that the parser writes, folded as SQL folds names: `COUNT(*)`
+//! and `count(*)` are called alike. Columns of subqueries keep the planner's names, which show where `*` selects them.
 
 use std::ops::ControlFlow;
 
