@@ -5,12 +5,11 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::Pool;
-use super::layout::PoolHeader;
-use super::open::INITIAL_BYTES;
+use super::open::{INITIAL_BYTES, first_bytes};
 
 impl Pool {
-    /// Whether the file was left by a creation of a pool with this id that was interrupted before its header was durable: no longer
-    /// than a new pool, and zero except, perhaps, for a part of that header. Nothing was ever stored in such a file.
+    /// Whether the file was left by a creation of a pool with this id that was interrupted before all of it was durable: no longer
+    /// than a new pool, and zero except, perhaps, for a part of what such a pool begins with. Nothing was ever stored in such a file.
     ///
     /// # Errors
     /// The system's; there is no file, for one.
@@ -23,13 +22,9 @@ impl Pool {
         File::open(path)?
             .take(INITIAL_BYTES)
             .read_to_end(&mut bytes)?;
-        let header = PoolHeader { pool_id: id }.encode();
-        let mut own = header.iter().chain(std::iter::repeat(&0));
-        let is_left = bytes.iter().all(|byte| {
-            // As many zeros as there are bytes.
-            own.next().is_some_and(|own| byte == own || *byte == 0)
-        });
-        Ok(is_left)
+        let whole = first_bytes(id, bytes.len());
+        let is_left = |(byte, whole): (&u8, &u8)| byte == whole || *byte == 0;
+        Ok(bytes.iter().zip(&whole).all(is_left))
     }
 }
 
@@ -37,7 +32,7 @@ impl Pool {
 mod tests {
     use super::*;
     use crate::LINE_BYTES;
-    use crate::pool::layout::FIRST_EXTENT;
+    use crate::pool::layout::{FIRST_EXTENT, PoolHeader};
 
     #[test]
     fn a_cut_creation_is_told_from_anything_else() {
@@ -57,6 +52,17 @@ mod tests {
         assert!(!is_left(&PoolHeader { pool_id: 8 }.encode()));
         assert!(!is_left(&[&header[..], &[0; 4096][..], &[1]].concat()));
         assert!(!is_left(&vec![0; INITIAL_BYTES as usize + 1]));
+        // Its lines are written one after the other.
+        let whole = first_bytes(7, INITIAL_BYTES as usize);
+        let mut written = vec![0; whole.len()];
+        for at in (0..FIRST_EXTENT as usize).step_by(LINE_BYTES) {
+            let line = at..at + LINE_BYTES;
+            written[line.clone()].copy_from_slice(&whole[line]);
+            assert!(is_left(&written), "cut after {at}");
+        }
+        assert_eq!(written, whole);
+        written[FIRST_EXTENT as usize] = 1;
+        assert!(!is_left(&written));
         assert!(Pool::is_interrupted_creation(&dir.path().join("none"), 7).is_err());
         assert_eq!(header.len(), LINE_BYTES);
     }

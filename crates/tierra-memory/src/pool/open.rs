@@ -90,11 +90,7 @@ impl Pool {
                 .map_err(|source| at.io("write the pool's header", source))?;
         }
         record(options, |name| {
-            let mut bytes = vec![0; len_bytes as usize];
-            for (offset, line) in publication.lines() {
-                bytes[offset as usize..][..line.len()].copy_from_slice(&line);
-            }
-            FileStep::written(name, &bytes)
+            FileStep::written(name, &first_bytes(id, len_bytes as usize))
         });
         file.sync_all()
             .map_err(|source| at.io("make the pool's header durable", source))?;
@@ -317,6 +313,16 @@ fn limit_bytes(file: &File, options: &PoolOptions, len_bytes: u64) -> io::Result
 pub(super) fn new_id(path: &Path, options: &PoolOptions) -> u64 {
     let drawn = || RandomState::new().hash_one(path);
     options.id.unwrap_or_else(drawn)
+}
+
+/// The first bytes of a new pool.
+pub(super) fn first_bytes(id: u64, len_bytes: usize) -> Vec<u8> {
+    let mut bytes = vec![0; FIRST_EXTENT as usize];
+    for (offset, line) in Publication::none(id).lines() {
+        bytes[offset as usize..][..line.len()].copy_from_slice(&line);
+    }
+    bytes.resize(len_bytes, 0);
+    bytes
 }
 
 /// Records a step on the file of a pool that is being made, if there is a recorder.
