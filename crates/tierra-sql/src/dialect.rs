@@ -1,5 +1,5 @@
 //! The dialect of statements: the parser's general one, except for the precedence of IS DISTINCT FROM and of operators, nested joins,
-//! and INSERT INTO t AS x.
+//! INSERT INTO t AS x, and numbers such as `1_000`.
 //!
 //! The parser reads everything after `IS [NOT] DISTINCT FROM` as its right side. As in PostgreSQL it binds as IS
 //! does: looser than comparisons, tighter than NOT, AND and OR.
@@ -123,6 +123,10 @@ impl Dialect for TierraDialect {
 
     fn is_identifier_part(&self, ch: char) -> bool {
         GenericDialect.is_identifier_part(ch)
+    }
+
+    fn supports_numeric_literal_underscores(&self) -> bool {
+        true
     }
 
     fn supports_insert_table_alias(&self) -> bool {

@@ -10,7 +10,6 @@ use arrow::datatypes::DataType;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::sql::parser::{CopyToSource, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{self, VisitMut};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer};
@@ -56,13 +55,16 @@ pub(crate) struct Compact {
 
 /// Splits `sql` into its statements.
 pub(crate) fn split(sql: &str) -> Result<Vec<Parsed>, SqlError> {
-    let tokens = Tokenizer::new(&GenericDialect {}, sql)
+    let tokens = Tokenizer::new(&TierraDialect::default(), sql)
         .tokenize_with_location()
         .map_err(|error| SqlError::Syntax(error.to_string()))?;
     let tokens = placeholders::numbered(tokens)?;
     let mut statements = Vec::new();
     let mut current = Vec::new();
-    for token in tokens {
+    for mut token in tokens {
+        if let Token::Number(digits, _) = &mut token.token {
+            digits.retain(|digit| digit != '_');
+        }
         if token.token == Token::SemiColon {
             statements.push(Parsed {
                 tokens: std::mem::take(&mut current),

@@ -4,12 +4,13 @@
 //! Tierra's columns do not have: half of the third row was 1.5, and the negative of a number was refused.
 //!
 //! lead and lag of integers, or of dates, give the type of a default of another kind, which DataFusion cuts. With IGNORE NULLS they
-//! are computed of all rows of a partition at once: row by row, DataFusion's `lead(x, 2)` loses count at a NULL.
+//! are computed of all rows of a partition at once: row by row, DataFusion's `lead(x, 2)` loses count at a NULL. By NULL rows they are NULL,
+//! where DataFusion takes the row itself.
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, new_null_array};
 use arrow::compute::{SortOptions, cast};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{ScalarValue, plan_err};
@@ -27,6 +28,7 @@ use datafusion::logical_expr::{
     Documentation, LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, Volatility, WindowUDF,
     WindowUDFImpl,
 };
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::prelude::SessionContext;
 
@@ -84,6 +86,12 @@ impl WindowUDFImpl for Changed {
         arguments: PartitionEvaluatorArgs<'_>,
     ) -> Result<Box<dyn PartitionEvaluator>> {
         let ignores_nulls = arguments.ignore_nulls();
+        let offset = arguments.input_exprs().get(1);
+        let offset = offset.and_then(|offset| offset.downcast_ref::<Literal>());
+        if self.1 == Change::Shifted && offset.is_some_and(|offset| offset.value().is_null()) {
+            let ty = arguments.input_fields()[0].data_type().clone();
+            return Ok(Box::new(NullEvaluator(ty)));
+        }
         let inner = self.0.partition_evaluator_factory(arguments)?;
         Ok(match self.1 {
             Change::Signed => Box::new(SignedEvaluator(inner)),
@@ -186,6 +194,15 @@ impl PartitionEvaluator for SignedEvaluator {
 
     fn include_rank(&self) -> bool {
         self.0.include_rank()
+    }
+}
+
+#[derive(Debug)]
+struct NullEvaluator(DataType);
+
+impl PartitionEvaluator for NullEvaluator {
+    fn evaluate_all(&mut self, _values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        Ok(new_null_array(&self.0, rows))
     }
 }
 

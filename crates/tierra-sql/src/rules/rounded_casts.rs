@@ -1,5 +1,5 @@
 //! A cast of a number to an integer rounds it, as in PostgreSQL and DuckDB: a DECIMAL and a literal half away from zero, a DOUBLE half to
-//! even. Arrow's cast truncates.
+//! even, also in lists. Arrow's cast truncates.
 //!
 //! A cast of a DECIMAL to fewer digits after the point is a function. DataFusion moves casts in comparisons to the other side: it took
 //! `CAST(x AS DECIMAL(9, 0)) = 2` for `x = 2.00`, though 1.5 and 2.49 become 2 as well.
@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
-use arrow::compute::{CastOptions, unary};
+use arrow::compute::{CastOptions, cast_with_options, unary};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::format::DEFAULT_CAST_OPTIONS;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::plan::{map_under_names, schema_below, uses};
+use crate::columnar::{computed, in_lists, innermost};
 use crate::tree::{TreeNode, transform_up_with_subqueries};
 
 /// The rule.
@@ -57,6 +58,13 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 return Ok(Transformed::no(expr));
             };
             let (from, to) = (value.get_type(&schema)?, field.data_type());
+            if let DataType::List(_) = to {
+                if !are_rounded(&from, to) {
+                    return Ok(Transformed::no(expr));
+                }
+                let cast = ScalarUDF::from(ItemsCast::new(to.clone(), fails));
+                return Ok(Transformed::yes(cast.call(vec![value.as_ref().clone()])));
+            }
             if !to.is_integer() {
                 let has_fewer = scale(&from)
                     .zip(scale(to))
@@ -78,9 +86,23 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn may_round(expr: &Expr) -> bool {
     match expr {
         Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. }) => {
-            field.data_type().is_integer() || scale(field.data_type()).is_some()
+            let to = innermost(field.data_type());
+            to.is_integer() || scale(to).is_some()
         }
         _ => false,
+    }
+}
+
+/// Whether lists of one type are rounded to be lists of the other.
+fn are_rounded(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (DataType::List(from), DataType::List(to)) => are_rounded(from.data_type(), to.data_type()),
+        (from, to) if to.is_integer() => {
+            from.is_floating() || scale(from).is_some_and(|digits| digits > 0)
+        }
+        (from, to) => scale(from)
+            .zip(scale(to))
+            .is_some_and(|(from, to)| to < from),
     }
 }
 
@@ -148,11 +170,7 @@ impl ScalarUDFImpl for ToDigits {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let options = CastOptions {
-            safe: !self.fails,
-            ..DEFAULT_CAST_OPTIONS
-        };
-        args.args[0].cast_to(&self.decimal, Some(&options))
+        args.args[0].cast_to(&self.decimal, Some(&options(self.fails)))
     }
 
     fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
@@ -192,29 +210,83 @@ impl ScalarUDFImpl for Rounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let round = |values: &ArrayRef| -> Result<ArrayRef> {
-            Ok(match values.data_type() {
-                DataType::Float64 => Arc::new(unary::<_, _, Float64Type>(
-                    values.as_primitive::<Float64Type>(),
-                    f64::round_ties_even,
-                )),
-                DataType::Float32 => Arc::new(unary::<_, _, Float32Type>(
-                    values.as_primitive::<Float32Type>(),
-                    f32::round_ties_even,
-                )),
-                other => return internal_err!("{other} is rounded"),
-            })
-        };
-        match &args.args[0] {
-            ColumnarValue::Array(values) => round(values).map(ColumnarValue::Array),
-            ColumnarValue::Scalar(value) => {
-                let rounded = round(&value.to_array()?)?;
-                ScalarValue::try_from_array(&rounded, 0).map(ColumnarValue::Scalar)
-            }
-        }
+        computed(&args.args, |values| round(&values[0]))
     }
 
     fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
         Ok(input[0].sort_properties)
+    }
+}
+
+/// DOUBLEs as whole numbers.
+fn round(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match values.data_type() {
+        DataType::Float64 => Arc::new(unary::<_, _, Float64Type>(
+            values.as_primitive::<Float64Type>(),
+            f64::round_ties_even,
+        )),
+        DataType::Float32 => Arc::new(unary::<_, _, Float32Type>(
+            values.as_primitive::<Float32Type>(),
+            f32::round_ties_even,
+        )),
+        other => return internal_err!("{other} is rounded"),
+    })
+}
+
+fn options(fails: bool) -> CastOptions<'static> {
+    CastOptions {
+        safe: !fails,
+        ..DEFAULT_CAST_OPTIONS
+    }
+}
+
+/// The cast of lists of numbers.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ItemsCast {
+    signature: Signature,
+    to: DataType,
+    /// Whether a value that does not fit is an error, or NULL.
+    fails: bool,
+}
+
+impl ItemsCast {
+    fn new(to: DataType, fails: bool) -> Self {
+        Self {
+            signature: Signature::any(1, Volatility::Immutable),
+            to,
+            fails,
+        }
+    }
+}
+
+impl ScalarUDFImpl for ItemsCast {
+    fn name(&self) -> &str {
+        "tierra_rounded_items"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let options = options(self.fails);
+        computed(&args.args, |lists| {
+            in_lists(&lists[0], &self.to, &|items, to| {
+                let whole = match items.data_type() {
+                    DataType::Float64 | DataType::Float32 => round(items)?,
+                    // A cast to fewer digits rounds.
+                    DataType::Decimal128(precision, _) if to.is_integer() => {
+                        let decimal = DataType::Decimal128(*precision, 0);
+                        cast_with_options(items, &decimal, &options)?
+                    }
+                    _ => Arc::clone(items),
+                };
+                Ok(cast_with_options(&whole, to, &options)?)
+            })
+        })
     }
 }

@@ -2,10 +2,7 @@
 //!
 //! The rule comes behind type coercion, which casts the texts that are compared with other values.
 
-use std::sync::Arc;
-
-use arrow::array::{Array, ArrayRef, AsArray, ListArray};
-use arrow::buffer::OffsetBuffer;
+use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
@@ -19,6 +16,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::doubles::is_double;
 use super::plan::{map_under_names, schema_below, uses};
+use crate::columnar::{computed, in_lists, innermost};
 use crate::text_values::{Target, lenient, strict};
 use crate::tree::{TreeNode, transform_up_with_subqueries};
 
@@ -94,14 +92,6 @@ pub(super) fn is_strict(function: &ScalarUDF) -> bool {
     cast.is_some_and(|cast| !cast.is_lenient)
 }
 
-/// The type of what a list contains, and so on.
-fn innermost(ty: &DataType) -> &DataType {
-    match ty {
-        DataType::List(item) => innermost(item.data_type()),
-        ty => ty,
-    }
-}
-
 /// Whether values of type `from` are texts where those of type `to` are not.
 fn are_texts(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
@@ -128,24 +118,10 @@ impl TextCast {
     }
 
     fn cast(&self, texts: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-        let DataType::List(item) = to else {
-            return match self.is_lenient {
-                false => Ok(strict(texts, to)?),
-                true => Ok(lenient(texts, to)?),
-            };
-        };
-        let lists = texts.as_list::<i32>();
-        let offsets = lists.offsets();
-        let first = offsets.first().map_or(0, |first| *first as usize);
-        let count = offsets.lengths().sum();
-        let items = self.cast(&lists.values().slice(first, count), item.data_type())?;
-        let lists = ListArray::try_new(
-            Arc::clone(item),
-            OffsetBuffer::from_lengths(offsets.lengths()),
-            items,
-            lists.nulls().cloned(),
-        );
-        Ok(Arc::new(lists?))
+        in_lists(texts, to, &|texts, to| match self.is_lenient {
+            false => Ok(strict(texts, to)?),
+            true => Ok(lenient(texts, to)?),
+        })
     }
 }
 
@@ -172,12 +148,6 @@ impl ScalarUDFImpl for TextCast {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
-        let texts = args.args[0].to_array(if is_scalar { 1 } else { args.number_rows })?;
-        let values = self.cast(&texts, &self.to)?;
-        Ok(match is_scalar {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
-            false => ColumnarValue::Array(values),
-        })
+        computed(&args.args, |texts| self.cast(&texts[0], &self.to))
     }
 }

@@ -62,7 +62,7 @@ use crate::statement::Parsed;
 use crate::sum::CheckedSum;
 use crate::text::Statement;
 use crate::{
-    extreme, filter, join, late, list, ordered_set, rules, time, totals, window_functions,
+    extreme, filter, join, late, list, ordered_set, regexps, rules, time, totals, window_functions,
 };
 
 /// The initial settings of a session; SET changes them later.
@@ -132,7 +132,7 @@ impl Session {
         let builder = late::add_to(join::add_to(list::add_to(rules::add_to(time::add_to(
             builder,
         )))));
-        let builder = totals::add_to(filter::add_to(builder));
+        let builder = regexps::add_to(totals::add_to(filter::add_to(builder)));
         let context = SessionContext::new_with_state(builder.build());
         context.register_udaf(CheckedSum::default().into());
         memory::add_to(&context);

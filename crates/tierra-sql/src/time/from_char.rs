@@ -8,14 +8,13 @@
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::DataType;
 use chrono::{DateTime, Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, Weekday};
-use datafusion::common::{exec_datafusion_err, exec_err};
+use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 
-use super::to_char::{DAYS, JULIAN_DAYS, MONTHS, ROMAN, behind_text, pattern_at};
-
-/// Patterns of time zones, which no TIMESTAMP has, and of the mode in which nothing is passed over.
-const REFUSED: [&str; 5] = ["TZH", "TZM", "TZ", "OF", "FX"];
+use super::to_char::{
+    DAYS, JULIAN_DAYS, MONTHS, Mode, ROMAN, behind_text, check, mode_at, pattern_at,
+};
 
 /// The microseconds of texts in a format of patterns; `None` if there is none.
 pub(super) fn micros(
@@ -85,7 +84,7 @@ impl Field {
     /// Whether it is a year, week or day of ISO's weeks, or of months; `None` if it is of both.
     fn is_iso(&self) -> Option<bool> {
         match self.name.to_ascii_uppercase().as_str() {
-            "IYYY" | "IYY" | "IY" | "IDDD" | "ID" | "IW" => Some(true),
+            "IYYY" | "IYY" | "IY" | "I" | "IDDD" | "ID" | "IW" => Some(true),
             "YYYY" | "YYY" | "YY" | "Y" | "MONTH" | "MON" | "MM" | "RM" | "DDD" | "DD" | "D"
             | "WW" | "W" => Some(false),
             _ => None,
@@ -124,8 +123,8 @@ fn nodes_of(function: &str, format: &str) -> Result<Vec<Node>> {
             rest = behind;
             continue;
         }
-        let behind_mode = rest.strip_prefix("FM").or_else(|| rest.strip_prefix("fm"));
-        let at = behind_mode.unwrap_or(rest);
+        check(function, rest, format)?;
+        let (mode, at) = mode_at(rest);
         if let Some((name, is_number)) = pattern_at(at) {
             let behind = &at[name.len()..];
             let has_ordinal = behind.starts_with("TH") || behind.starts_with("th");
@@ -133,21 +132,14 @@ fn nodes_of(function: &str, format: &str) -> Result<Vec<Node>> {
             nodes.push(Node::Field(Field {
                 name,
                 is_number,
-                takes_all: behind_mode.is_some(),
+                takes_all: mode == Mode::Bare,
                 has_ordinal,
             }));
             continue;
         }
-        if behind_mode.is_some() {
+        if mode != Mode::Filled {
             rest = at;
             continue;
-        }
-        let begins = |name: &&&str| {
-            at.get(..name.len())
-                .is_some_and(|it| it.eq_ignore_ascii_case(name))
-        };
-        if let Some(name) = REFUSED.iter().find(begins) {
-            return exec_err!("{function}: the pattern {name} of '{format}' is not supported");
         }
         rest = &rest[letter.len_utf8()..];
         nodes.push(match letter.is_whitespace() || is_mark(letter) {
@@ -308,6 +300,7 @@ impl Found {
             "AM" | "PM" | "am" | "pm" => Some(named(text, &["AM", "PM"])),
             "A.M." | "P.M." | "a.m." | "p.m." => Some(named(text, &["A.M.", "P.M."])),
             "AD" | "BC" | "ad" | "bc" => Some(named(text, &["AD", "BC"])),
+            "A.D." | "B.C." | "a.d." | "b.c." => Some(named(text, &["A.D.", "B.C."])),
             _ => None,
         };
         if let Some(found) = passed_over {
@@ -317,7 +310,7 @@ impl Found {
                     self.is_of_twelve = true;
                     self.is_afternoon = Some(place == 1);
                 }
-                "AD" | "BC" if place == 1 => {
+                "AD" | "BC" | "A.D." | "B.C." if place == 1 => {
                     return Err("a year before Christ is no year of a TIMESTAMP".to_owned());
                 }
                 _ => {}
@@ -353,7 +346,7 @@ impl Found {
         let scaled = |places: usize| number * 10_i64.pow(places.saturating_sub(digits) as u32);
         let slot = match name {
             "YYYY" | "IYYY" => &mut self.year,
-            "YYY" | "YY" | "Y" | "IYY" | "IY" => {
+            "YYY" | "YY" | "Y" | "IYY" | "IY" | "I" => {
                 self.is_short = name.len() <= 2;
                 let year = if digits < 4 {
                     near_2020(number)

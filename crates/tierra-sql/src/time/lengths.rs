@@ -14,7 +14,7 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, Decimal128Array};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, ScalarValue, internal_err};
+use datafusion::common::{DFSchema, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{ScalarFunction, Sort};
@@ -26,6 +26,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::columnar::computed;
 use crate::rules::{is_of_row_outside, map_under_names, schema_below, uses};
 use crate::tree::{TreeNode, transform_up_with_subqueries};
 
@@ -267,22 +268,12 @@ impl ScalarUDFImpl for Length {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [value] = args.args.as_slice() else {
-            return internal_err!("{} takes one argument", self.name());
-        };
-        let of_array = |values: &dyn Array| -> Result<Decimal128Array> {
-            let Some(intervals) = values.as_primitive_opt::<IntervalMonthDayNanoType>() else {
-                return internal_err!("{} of {}", self.name(), values.data_type());
+        computed(&args.args, |values| {
+            let Some(intervals) = values[0].as_primitive_opt::<IntervalMonthDayNanoType>() else {
+                return internal_err!("{} of {}", self.name(), values[0].data_type());
             };
             let lengths: Decimal128Array = intervals.unary(length_ns);
-            Ok(lengths.with_data_type(LENGTH))
-        };
-        Ok(match value {
-            ColumnarValue::Array(values) => ColumnarValue::Array(Arc::new(of_array(values)?)),
-            ColumnarValue::Scalar(value) => {
-                let length = of_array(&value.to_array()?)?;
-                ColumnarValue::Scalar(ScalarValue::try_from_array(&length, 0)?)
-            }
+            Ok(Arc::new(lengths.with_data_type(LENGTH)))
         })
     }
 }

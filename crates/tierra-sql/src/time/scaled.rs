@@ -6,14 +6,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, PrimitiveArray};
-use arrow::compute::{cast as cast_array, try_binary, try_unary};
+use arrow::array::{AsArray, IntervalMonthDayNanoArray};
+use arrow::compute::{cast_with_options, try_binary, try_unary};
 use arrow::datatypes::{
     DataType, DurationMicrosecondType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
     IntervalUnit, TimeUnit,
 };
 use arrow::error::ArrowError;
-use datafusion::common::{DFSchema, ScalarValue, internal_err};
+use datafusion::common::format::DEFAULT_CAST_OPTIONS;
+use datafusion::common::{DFSchema, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::interval_arithmetic::Interval;
@@ -23,6 +24,8 @@ use datafusion::logical_expr::{
     Volatility, cast,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+use crate::columnar::computed;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const MONTH_DAYS: f64 = 30.0;
@@ -121,19 +124,6 @@ fn in_days(us: i64) -> Option<IntervalMonthDayNano> {
     Some(IntervalMonthDayNano::new(0, days, us % DAY_US * 1_000))
 }
 
-/// The result of a function of arguments that are all arrays.
-fn computed(
-    args: &[ColumnarValue],
-    compute: impl FnOnce(&[ArrayRef]) -> Result<PrimitiveArray<IntervalMonthDayNanoType>>,
-) -> Result<ColumnarValue> {
-    let is_value = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
-    let intervals = compute(&ColumnarValue::values_to_arrays(args)?)?;
-    Ok(match args.iter().all(is_value) {
-        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&intervals, 0)?),
-        false => ColumnarValue::Array(Arc::new(intervals)),
-    })
-}
-
 /// An interval times a number, or divided by one.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Scaled {
@@ -186,12 +176,13 @@ impl ScalarUDFImpl for Scaled {
         computed(&args.args, |args| {
             let intervals = args[0].as_primitive::<IntervalMonthDayNanoType>();
             let numbers = args[1].as_primitive::<Float64Type>();
-            let scaled = try_binary(intervals, numbers, |interval, number| match self.divides {
-                true if number == 0.0 => Err(ArrowError::DivideByZero),
-                true => scaled(interval, |part| part / number).ok_or_else(out_of_range),
-                false => scaled(interval, |part| part * number).ok_or_else(out_of_range),
-            });
-            Ok(scaled?)
+            let scaled: IntervalMonthDayNanoArray =
+                try_binary(intervals, numbers, |interval, number| match self.divides {
+                    true if number == 0.0 => Err(ArrowError::DivideByZero),
+                    true => scaled(interval, |part| part / number).ok_or_else(out_of_range),
+                    false => scaled(interval, |part| part * number).ok_or_else(out_of_range),
+                })?;
+            Ok(Arc::new(scaled))
         })
     }
 }
@@ -238,11 +229,11 @@ impl ScalarUDFImpl for OfDifference {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         computed(&args.args, |args| {
             let micros = DataType::Duration(TimeUnit::Microsecond);
-            let micros = cast_array(&args[0], &micros)?;
+            let micros = cast_with_options(&args[0], &micros, &DEFAULT_CAST_OPTIONS)?;
             let micros = micros.as_primitive::<DurationMicrosecondType>();
-            Ok(try_unary(micros, |us| {
-                in_days(us).ok_or_else(out_of_range)
-            })?)
+            let days: IntervalMonthDayNanoArray =
+                try_unary(micros, |us| in_days(us).ok_or_else(out_of_range))?;
+            Ok(Arc::new(days))
         })
     }
 }

@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, StringBuilder};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, StringBuilder, new_null_array,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, DurationMicrosecondType, IntervalMonthDayNano, IntervalMonthDayNanoType,
     IntervalUnit, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
+use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
-use datafusion::common::{ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
@@ -19,6 +21,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::columnar::computed;
 use crate::moment_texts::{put_interval, put_time, put_timestamp};
 use crate::rules::{map_under_names, schema_below, uses};
 use crate::tree::{TreeNode, transform_up_with_subqueries};
@@ -147,16 +150,10 @@ impl ScalarUDFImpl for MomentText {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
-        let moments = args.args[0].to_array(if is_scalar { 1 } else { args.number_rows })?;
-        // The optimiser tries functions with NULLs that have no type.
-        if moments.data_type().is_null() {
-            return ColumnarValue::Array(moments).cast_to(&self.text, None);
-        }
-        let texts = texts_of(&moments, &self.text)?;
-        Ok(match is_scalar {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?),
-            false => ColumnarValue::Array(texts),
+        computed(&args.args, |moments| match moments[0].data_type() {
+            // The optimiser tries functions with NULLs that have no type.
+            DataType::Null => Ok(new_null_array(&self.text, moments[0].len())),
+            _ => texts_of(&moments[0], &self.text),
         })
     }
 }

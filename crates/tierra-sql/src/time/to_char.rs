@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, StringArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, TimeUnit, TimestampMicrosecondType};
 use chrono::{DateTime, Datelike, NaiveDateTime, Timelike};
-use datafusion::common::{ScalarValue, exec_datafusion_err, plan_err};
+use datafusion::common::{ScalarValue, exec_datafusion_err, exec_err, plan_err};
 use datafusion::error::Result;
 use datafusion::functions::datetime::to_char::ToCharFunc;
 use datafusion::logical_expr::{
@@ -15,6 +15,8 @@ use datafusion::logical_expr::{
 };
 
 const MICROS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+/// Patterns of time zones, of the mode in which nothing is passed over, and of thousands with a comma.
+const REFUSED: [&str; 6] = ["TZH", "TZM", "TZ", "OF", "FX", "Y,YYY"];
 /// The length to which names of months and days are filled up.
 const NAME_CHARS: usize = 9;
 /// The Julian day before the first of year 1.
@@ -125,7 +127,7 @@ impl ScalarUDFImpl for ToChar {
             let format = formats.value(row);
             let parts = match &mut last {
                 Some((known, parts)) if *known == format => parts,
-                last => &mut last.insert((format, parts_of(format))).1,
+                last => &mut last.insert((format, parts_of(format)?)).1,
             };
             let micros = moments.value(row);
             let moment = DateTime::from_timestamp_micros(micros);
@@ -254,7 +256,7 @@ enum Shows {
 }
 
 /// All patterns, longer ones before those that they begin with.
-static PATTERNS: [(&str, Shows); 60] = {
+static PATTERNS: [(&str, Shows); 65] = {
     use Shows::{Digits, Fraction, Name, Number};
     [
         (
@@ -277,6 +279,10 @@ static PATTERNS: [(&str, Shows); 60] = {
         ("P.M.", Name(dotted_noon, 0)),
         ("a.m.", Name(dotted_noon, 0)),
         ("p.m.", Name(dotted_noon, 0)),
+        ("A.D.", Name(|_| "A.D.", 0)),
+        ("B.C.", Name(|_| "A.D.", 0)),
+        ("a.d.", Name(|_| "A.D.", 0)),
+        ("b.c.", Name(|_| "A.D.", 0)),
         ("MON", Name(short_month, 0)),
         ("Mon", Name(short_month, 0)),
         ("mon", Name(short_month, 0)),
@@ -340,6 +346,7 @@ static PATTERNS: [(&str, Shows); 60] = {
             "J",
             Number(|it| i64::from(it.num_days_from_ce()) + JULIAN_DAYS, 0),
         ),
+        ("I", Digits(|it| it.iso_week().year().into(), 1)),
         ("Y", Digits(|it| it.year().into(), 1)),
         ("Q", Number(|it| i64::from(it.month0()) / 3 + 1, 1)),
         (
@@ -379,7 +386,7 @@ fn short_day(it: NaiveDateTime) -> &'static str {
 }
 
 /// The parts of a format. What is no pattern is text, as is what stands in double quotes.
-fn parts_of(format: &str) -> Vec<Part> {
+fn parts_of(format: &str) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     let mut rest = format;
     while !rest.is_empty() {
@@ -389,19 +396,18 @@ fn parts_of(format: &str) -> Vec<Part> {
             rest = behind;
             continue;
         }
-        let behind_mode = rest.strip_prefix("FM").or_else(|| rest.strip_prefix("fm"));
-        let is_filled = behind_mode.is_none();
-        let at = behind_mode.unwrap_or(rest);
+        check("to_char", rest, format)?;
+        let (mode, at) = mode_at(rest);
         if let Some((pattern, shows)) = shown_at(at) {
             let (name, behind) = at.split_at(pattern.len());
             let part;
-            (part, rest) = part_of(name, shows, is_filled, behind);
+            (part, rest) = part_of(name, shows, mode, behind);
             parts.push(part);
             continue;
         }
         rest = at;
         // A mode without a pattern behind it says nothing.
-        if let Some(letter) = at.chars().next().filter(|_| is_filled) {
+        if let Some(letter) = at.chars().next().filter(|_| mode == Mode::Filled) {
             rest = &at[letter.len_utf8()..];
             match parts.last_mut() {
                 Some(Part::Text(text)) => text.push(letter),
@@ -409,7 +415,41 @@ fn parts_of(format: &str) -> Vec<Part> {
             }
         }
     }
-    parts
+    Ok(parts)
+}
+
+/// How the pattern behind it is shown.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Mode {
+    /// With blanks and zeros.
+    Filled,
+    /// FM: without.
+    Bare,
+    /// TM: names without blanks, which would be in the language of the user.
+    Local,
+}
+
+/// The mode that a format begins with, and what is behind it.
+pub(super) fn mode_at(format: &str) -> (Mode, &str) {
+    match format.split_at_checked(2) {
+        Some(("FM" | "fm", behind)) => (Mode::Bare, behind),
+        Some(("TM" | "tm", behind)) => (Mode::Local, behind),
+        _ => (Mode::Filled, format),
+    }
+}
+
+/// An error if a format begins with a pattern that is not supported.
+pub(super) fn check(function: &str, rest: &str, format: &str) -> Result<()> {
+    let begins = |name: &&&str| {
+        let start = rest.get(..name.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(name))
+    };
+    match REFUSED.iter().find(begins) {
+        None => Ok(()),
+        Some(name) => exec_err!(
+            "{function}: the pattern {name} of '{format}' is not supported; text stands in double quotes"
+        ),
+    }
 }
 
 /// The pattern that a format begins with, and whether it is a number.
@@ -433,7 +473,7 @@ fn shown_at(format: &str) -> Option<(&'static str, &'static Shows)> {
 }
 
 /// A part, and what stands behind it and its suffix.
-fn part_of<'f>(name: &str, shows: &Shows, is_filled: bool, behind: &'f str) -> (Part, &'f str) {
+fn part_of<'f>(name: &str, shows: &Shows, mode: Mode, behind: &'f str) -> (Part, &'f str) {
     // Behind a name it says nothing.
     let ordinal = match behind.get(..2) {
         Some("TH") => Some(Case::Upper),
@@ -456,10 +496,10 @@ fn part_of<'f>(name: &str, shows: &Shows, is_filled: bool, behind: &'f str) -> (
         Shows::Name(of, chars) => Part::Name {
             of,
             case: Case::of(name),
-            chars: if is_filled { chars } else { 0 },
+            chars: if mode == Mode::Filled { chars } else { 0 },
         },
-        Shows::Number(of, digits) => number(of, digits, false, !is_filled),
-        Shows::Digits(of, digits) => number(of, digits, true, !is_filled),
+        Shows::Number(of, digits) => number(of, digits, false, mode == Mode::Bare),
+        Shows::Digits(of, digits) => number(of, digits, true, mode == Mode::Bare),
         Shows::Fraction(of, digits) => number(of, digits, false, false),
     };
     (part, rest)
