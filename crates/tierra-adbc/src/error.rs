@@ -56,6 +56,7 @@ pub(crate) fn of_sql(error: &SqlError) -> Error {
         ErrorKind::Syntax
         | ErrorKind::NoColumn
         | ErrorKind::AmbiguousColumn
+        | ErrorKind::NoFunction
         | ErrorKind::Definition
         | ErrorKind::Setting
         | ErrorKind::Type

@@ -777,6 +777,7 @@ class Errors(DriverTest):
             ("", dbapi.ProgrammingError, "42601"),
             ("SELECT * FROM nothing", dbapi.ProgrammingError, "42P01"),
             ("SELECT nothing FROM t", dbapi.ProgrammingError, "42703"),
+            ("SELECT nothing(id) FROM t", dbapi.ProgrammingError, "42883"),
             ("CREATE TABLE t (id BIGINT)", dbapi.ProgrammingError, "42P07"),
             ("SELECT 1 / (id - id) FROM t", dbapi.DataError, "22012"),
             ("SELECT CAST('x' AS INTEGER)", dbapi.DataError, "22P02"),

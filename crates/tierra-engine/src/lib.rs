@@ -98,7 +98,7 @@ pub use read::rows::{Projection, Rows};
 pub use read::scan::{
     IndexUse, Scan, ScanCounters, ScanCursor, ScanGroups, ScanSpec, ScanTotals, row_id_field,
 };
-pub use salvage::{SalvageReport, SalvagedTable, salvage};
+pub use salvage::{SalvageError, SalvageReport, SalvagedTable, salvage};
 pub use scrub::background::{SCRUB_BYTES_PER_S, ScrubPace, ScrubProgress};
 pub use scrub::{LostRows, ScrubOptions, ScrubReport};
 pub use segment::{ReadPattern, Segment};

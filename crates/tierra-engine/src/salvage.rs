@@ -6,6 +6,7 @@
 //! Invariant: nothing is written to the source database. A row is copied with the values that were committed, or with NULL where
 //! the report lists its column.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, new_null_array};
@@ -14,11 +15,28 @@ use tierra_column::bits::Mask;
 use tierra_column::{Chunk, ColumnReader, Dictionary, Scratch};
 
 use crate::database::Database;
-use crate::error::{LoadError, TableError};
+use crate::database::opening;
+use crate::error::{LoadError, OpenError, StorageError, TableError};
 use crate::segment::Segment;
 use crate::spec::TableSpec;
+use crate::storage::options::DatabaseOptions;
 use crate::table::Table;
 use crate::table::version::TableVersion;
+
+/// Why a salvage failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SalvageError {
+    /// The new database cannot be made.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A table cannot be created in it.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// It cannot be written.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
 
 /// The result of a salvage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,15 +63,19 @@ impl SalvageReport {
     }
 }
 
-/// Copies the readable data of `from`, opened read-only, into `to`, which must be empty. `progress` is called for each table.
+/// Copies the readable data of `from`, opened read-only, into a new database in the directory `to`, which is empty or does not exist,
+/// or in which a salvage was interrupted: that begins anew. Until all is copied nothing else opens it. `progress` is called for each
+/// table.
 ///
 /// # Errors
-/// [`TableError`]: a table cannot be created in `to`.
+/// [`SalvageError`]: the new database cannot be made or written. Another salvage begins anew.
 pub fn salvage(
     from: &Database,
-    to: &Database,
+    to: &Path,
+    options: &DatabaseOptions,
     mut progress: impl FnMut(&SalvagedTable),
-) -> Result<SalvageReport, TableError> {
+) -> Result<SalvageReport, SalvageError> {
+    let to = &*Database::begin_salvage(to, options)?;
     let mut report = SalvageReport::default();
     for name in from.tables() {
         let Some(table) = from.table(&name) else {
@@ -74,6 +96,7 @@ pub fn salvage(
         progress(&salvaged);
         report.tables.push(salvaged);
     }
+    opening::finish(to)?;
     Ok(report)
 }
 
@@ -87,17 +110,20 @@ struct Copying<'a> {
 type Copies<'s> = Vec<Chunk<'s>>;
 
 impl Copying<'_> {
-    fn copy_to(&mut self, to: &Database) -> Result<(), TableError> {
+    fn copy_to(&mut self, to: &Database) -> Result<(), SalvageError> {
         let spec = self.spec_without_placeholders();
         let table = to.create_table(spec)?;
-        let copied = self.copy_rows(&table);
-        if let Err(error) = copied {
-            self.report.rows = 0;
-            self.report
-                .problems
-                .push(format!("no row was copied: {error}"));
+        match self.copy_rows(&table) {
+            Ok(()) => Ok(()),
+            Err(LoadError::Storage(error)) => Err(error.into()),
+            // Damage may have made keys equal.
+            Err(error) => {
+                self.report.rows = 0;
+                let problem = format!("no row was copied: {error}");
+                self.report.problems.push(problem);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// The specification for the salvaged table: columns with missing chunks are nullable and not part of a key.

@@ -137,6 +137,7 @@ pub fn sqlstate(error: &SqlError) -> &'static str {
         ErrorKind::NoTable => "42P01",
         ErrorKind::NoColumn => "42703",
         ErrorKind::AmbiguousColumn => "42702",
+        ErrorKind::NoFunction => "42883",
         ErrorKind::TableExists => "42P07",
         ErrorKind::Definition => "42P16",
         ErrorKind::Setting => "22023",

@@ -78,6 +78,7 @@ pub(crate) fn of_sql(error: SqlError) -> PyErr {
         | ErrorKind::NoTable
         | ErrorKind::NoColumn
         | ErrorKind::AmbiguousColumn
+        | ErrorKind::NoFunction
         | ErrorKind::TableExists
         | ErrorKind::Definition
         | ErrorKind::Setting

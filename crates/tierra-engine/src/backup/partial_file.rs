@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -172,8 +172,18 @@ impl Drop for PartialFile {
     }
 }
 
-/// Whether `file` is new, or the beginning of a backup that has no other name.
+/// Whether `file` is new, or the beginning of a backup that has no other name. A power cut before its first sync may have left zeros.
 fn is_left_over(file: &File) -> io::Result<bool> {
+    const ZEROS_MOST: u64 = 2 * SYNC_BYTES;
+    if (1..=ZEROS_MOST).contains(&file.metadata()?.len()) {
+        let mut bytes = Vec::new();
+        let mut all: &File = file;
+        all.take(ZEROS_MOST).read_to_end(&mut bytes)?;
+        all.rewind()?;
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(file.metadata()?.nlink() == 1);
+        }
+    }
     let mut beginning = [0; 8];
     let mut length = 0;
     while length < beginning.len() {
@@ -207,6 +217,8 @@ mod tests {
         let path = dir.path().join("b");
         // A killed process left more than will be there.
         let left = [b"TIERRABK".as_slice(), &[9; 100]].concat();
+        fs::write(dir.path().join("b.partial"), [0; 5000]).unwrap();
+        drop(PartialFile::create(&path).unwrap());
         fs::write(dir.path().join("b.partial"), left).unwrap();
         let mut file = PartialFile::create(&path).unwrap();
         file.write(b"first, ").unwrap();

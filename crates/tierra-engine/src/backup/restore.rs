@@ -118,7 +118,7 @@ impl Backup {
         };
         if let Some(before) = &before {
             file.sequence = before.file().sequence;
-            remove_pools(before, options)?;
+            opening::remove_pools(before, options)?;
         }
         let made = DatabaseDirectory::without_file(dir, options.recorder.as_ref(), file);
         let made = self.make(made, lock, options, how, progress);
@@ -196,11 +196,7 @@ impl Backup {
         };
         let database = Database::start(options, opened)?;
         self.compare(&database)?;
-        let ready = database
-            .storage()
-            .directory()
-            .change(|file| file.state = CreationState::Ready);
-        ready.map_err(|(path, source)| StorageError::Directory { path, source })?;
+        opening::finish(&database)?;
         Ok(restored)
     }
 
@@ -222,6 +218,8 @@ impl Backup {
             if lines.iter().any(|line: &TierLine| line.path == written) {
                 return Err(PoolError::Exists { path }.into());
             }
+            // What is named is taken for the restore's own, should it be interrupted.
+            Pool::check_free(&path, &directory.pool_options(&path, options))?;
             lines.push(TierLine {
                 name: tier.name.clone(),
                 pool_id: lineage_mark(),
@@ -419,16 +417,18 @@ impl<P: FnMut(BackupProgress)> Writing<'_, P> {
 
 /// Removes what the failed restore of this database made. Errors are only logged: the first one is reported.
 fn undo(dir: &Path, id: DatabaseId, was_there: bool, options: &DatabaseOptions) {
-    if let Err(error) = try_undo(dir, id, options) {
+    if let Err(error) = try_undo(dir, id, was_there, options) {
         // The directory file names what is left, for the next restore.
         tracing::warn!(dir = %dir.display(), %error, "what was left of a restore could not be removed");
-    } else if was_there {
-        // It was empty, and went with its last file.
-        let _ = fs::create_dir(dir);
     }
 }
 
-fn try_undo(dir: &Path, id: DatabaseId, options: &DatabaseOptions) -> Result<(), BackupError> {
+fn try_undo(
+    dir: &Path,
+    id: DatabaseId,
+    was_there: bool,
+    options: &DatabaseOptions,
+) -> Result<(), BackupError> {
     let _lock = DirectoryLock::acquire(dir)?;
     let directory = match opening::begun(dir, options)? {
         Some(directory) => directory,
@@ -438,23 +438,8 @@ fn try_undo(dir: &Path, id: DatabaseId, options: &DatabaseOptions) -> Result<(),
         }
     };
     if directory.file().database == id {
-        remove_pools(&directory, options)?;
-        directory.abandon();
-    }
-    Ok(())
-}
-
-/// Removes the pools that a restore made: those at the paths that it named, with the numbers that it gave them.
-fn remove_pools(
-    directory: &DatabaseDirectory,
-    options: &DatabaseOptions,
-) -> Result<(), BackupError> {
-    for line in &directory.file().tiers {
-        let path = directory.path_of(line);
-        match Pool::open(&path, &directory.pool_options(&path, options)) {
-            Ok(pool) if pool.id() == line.pool_id => directory.discard(&pool)?,
-            _ => directory.remove_remains(line, options)?,
-        }
+        opening::remove_pools(&directory, options)?;
+        directory.abandon(was_there);
     }
     Ok(())
 }

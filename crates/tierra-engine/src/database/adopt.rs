@@ -7,7 +7,7 @@
 //! Invariant: no byte of a pool that belongs to another directory is written.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -66,14 +66,11 @@ impl Database {
             .ok()
             .flatten()
             .unwrap_or(directory);
-        match directory.file().state {
-            CreationState::Ready => {}
-            CreationState::Restoring => return Err(opening::restoring(dir)),
-            CreationState::Creating => {
-                return Err(OpenError::Unfinished {
-                    dir: dir.to_owned(),
-                });
-            }
+        opening::unfinished(dir, directory.file().state)?;
+        if directory.file().state == CreationState::Creating {
+            return Err(OpenError::Unfinished {
+                dir: dir.to_owned(),
+            });
         }
         let mut adopted = Adopted::default();
         if directory.file().former.is_none() {
@@ -92,6 +89,22 @@ fn take_over(
     options: &DatabaseOptions,
     how: &AdoptOptions,
 ) -> Result<Adopted, OpenError> {
+    let mut adopted = Adopted::default();
+    match try_to_take_over(directory, options, how, &mut adopted) {
+        Ok(()) => Ok(adopted),
+        Err(error) => {
+            forget(directory.dir(), &adopted);
+            Err(error)
+        }
+    }
+}
+
+fn try_to_take_over(
+    directory: &mut DatabaseDirectory,
+    options: &DatabaseOptions,
+    how: &AdoptOptions,
+    adopted: &mut Adopted,
+) -> Result<(), OpenError> {
     let dir = directory.dir().to_owned();
     let mut next = directory.file().clone();
     for tier in &mut next.tiers {
@@ -106,10 +119,16 @@ fn take_over(
     // The database is opened as if all pools were its own.
     let mut moved = DatabaseDirectory::without_file(&dir, recorder, next.clone());
     let here = directory::identity_of(&dir).map_err(io_error(&dir))?;
-    let mut adopted = Adopted::default();
+    let mut interrupted = Vec::new();
+    let named: Vec<PathBuf> = next.tiers.iter().map(|tier| tier.path.clone()).collect();
     for tier in &mut next.tiers {
         let path = moved.path_of(tier);
         if moved.is_inside(&path) {
+            continue;
+        }
+        // An addition that was interrupted: no manifest names the tier, and its pool is the original's to remove.
+        if tier.state == TierState::Adding && open::is_empty(&path, options) {
+            interrupted.push(tier.name.clone());
             continue;
         }
         let Some(its) = open::identity_of_pool(&moved, tier, options)? else {
@@ -123,10 +142,11 @@ fn take_over(
             adopted.taken.push((tier.name.clone(), path));
             continue;
         }
-        let copy = copy_pool(&dir, tier, &path)?;
+        let copy = copy_pool(&dir, tier, &path, &named)?;
         tier.path = PathBuf::from(&copy);
         adopted.copied.push((tier.name.clone(), dir.join(copy)));
     }
+    next.tiers.retain(|tier| !interrupted.contains(&tier.name));
     // A database that cannot be opened is not adopted.
     next.former = Some(next.database);
     moved = DatabaseDirectory::without_file(&dir, recorder, next.clone());
@@ -135,8 +155,7 @@ fn take_over(
         read_only: true,
     };
     let pools = open::find(&moved, options, true);
-    let found = open::read_manifest(&moved, pools, access);
-    let found = found.inspect_err(|_| forget(&dir, &adopted))?;
+    let found = open::read_manifest(&moved, pools, access)?;
     next.database = DatabaseId::random();
     if how.stale {
         next.lineage = found.published.manifest().lineage.last().copied();
@@ -147,8 +166,7 @@ fn take_over(
         *file = next;
         file.sequence = sequence;
     });
-    changed.map_err(|(path, source)| OpenError::Io { path, source })?;
-    Ok(adopted)
+    changed.map_err(|(path, source)| OpenError::Io { path, source })
 }
 
 /// Removes unused copies.
@@ -161,8 +179,14 @@ fn forget(dir: &Path, adopted: &Adopted) {
     }
 }
 
-/// Copies a pool into the directory, durably; returns the copy's name there.
-fn copy_pool(dir: &Path, tier: &TierLine, from: &Path) -> Result<String, OpenError> {
+/// Copies a pool into the directory, durably, or finds the copy that an interrupted adoption made; returns the copy's name there.
+/// What the directory file has `named` is no such copy.
+fn copy_pool(
+    dir: &Path,
+    tier: &TierLine,
+    from: &Path,
+    named: &[PathBuf],
+) -> Result<String, OpenError> {
     let read_only = PoolOptions {
         read_only: true,
         ..PoolOptions::default()
@@ -175,20 +199,32 @@ fn copy_pool(dir: &Path, tier: &TierLine, from: &Path) -> Result<String, OpenErr
         // Left by an interrupted adoption.
         _ => {}
     }
-    let copied = copy_file(from, &new).and_then(|()| {
-        let name = (1..).find_map(|number| {
+    let copied = || -> io::Result<String> {
+        let mut number = 1;
+        let name = loop {
             let name = match number {
                 1 => format!("{}.pool", tier.name),
                 _ => format!("{}-{number}.pool", tier.name),
             };
-            let is_free = fs::symlink_metadata(dir.join(&name)).is_err();
-            is_free.then_some(name)
-        });
-        let name = name.unwrap_or_default();
-        fs::rename(&new, dir.join(&name))?;
-        File::open(dir)?.sync_all()?;
-        Ok(name)
-    });
+            let there = dir.join(&name);
+            if fs::symlink_metadata(&there).is_err() {
+                copy_file(from, &new)?;
+                fs::rename(&new, &there)?;
+                break name;
+            }
+            if !named.contains(&PathBuf::from(&name)) && is_copy(from, &there)? {
+                break name;
+            }
+            number += 1;
+        };
+        let synced = File::open(dir)?.sync_all();
+        if synced.is_err() {
+            // Report the first error.
+            let _ = fs::remove_file(dir.join(&name));
+        }
+        synced.map(|()| name)
+    };
+    let copied = copied();
     drop(original);
     copied.map_err(|source| {
         // Report the first error.
@@ -199,6 +235,32 @@ fn copy_pool(dir: &Path, tier: &TierLine, from: &Path) -> Result<String, OpenErr
             source,
         })
     })
+}
+
+/// Whether both files have the same bytes, durably.
+fn is_copy(from: &Path, there: &Path) -> io::Result<bool> {
+    const STEP_BYTES: usize = 1 << 20;
+    if !fs::symlink_metadata(there)?.is_file() {
+        return Ok(false);
+    }
+    let (mut from, mut there) = (File::open(from)?, File::open(there)?);
+    if from.metadata()?.len() != there.metadata()?.len() {
+        return Ok(false);
+    }
+    let mut bytes = [Vec::new(), Vec::new()];
+    loop {
+        for (file, bytes) in [&mut from, &mut there].into_iter().zip(&mut bytes) {
+            bytes.clear();
+            file.by_ref().take(STEP_BYTES as u64).read_to_end(bytes)?;
+        }
+        match bytes[0] == bytes[1] {
+            false => return Ok(false),
+            true if bytes[0].is_empty() => break,
+            true => {}
+        }
+    }
+    there.sync_all()?;
+    Ok(true)
 }
 
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {

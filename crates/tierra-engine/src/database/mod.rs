@@ -137,10 +137,7 @@ impl Database {
             &calibration,
             options.to_version.is_some(),
         )?;
-        lock.sign().map_err(|source| OpenError::Io {
-            path: dir.join(crate::storage::lock::LOCK_FILE),
-            source,
-        })?;
+        lock.sign();
         let shared = Arc::<SharedWriter>::default();
         let (requests, queue) = Requests::new(shared.clone());
         let next_extent_id = published.manifest().next_extent_id;

@@ -7,11 +7,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use tierra_memory::{Pool, PoolOptions};
+use tierra_memory::{NearMemory, Pool, PoolError, PoolOptions};
 
 use crate::database::open::{self, OpenAccess};
 use crate::database::{self, Database, Opened};
-use crate::error::OpenError;
+use crate::error::{OpenError, StorageError};
 use crate::manifest::{DatabaseId, Manifest, lineage_mark};
 use crate::storage::directory::{
     self, CreationState, DatabaseDirectory, DirectoryFile, TierLine, TierState, io_error,
@@ -36,9 +36,6 @@ impl Database {
             Some(directory) if directory.file().state == CreationState::Ready => {
                 return Err(exists());
             }
-            Some(directory) if directory.file().state == CreationState::Restoring => {
-                return Err(restoring(dir));
-            }
             // The creation may have reached its first manifest.
             Some(_) => match Self::open(dir, options) {
                 Err(OpenError::Unfinished { .. }) => {}
@@ -46,8 +43,39 @@ impl Database {
             },
             None => {}
         }
-        let is_new = fs::create_dir_all(dir).map_err(io_error(dir));
-        is_new?;
+        Self::create_as(CreationState::Creating, dir, options, near)
+    }
+
+    /// Creates a database that counts only once [`finish`] has said so, in a directory that is empty or does not exist, or in
+    /// which a salvage was interrupted, whose pools are removed.
+    ///
+    /// # Errors
+    /// As [`Database::create`].
+    pub(crate) fn begin_salvage(
+        dir: &Path,
+        options: &DatabaseOptions,
+    ) -> Result<Arc<Self>, OpenError> {
+        let near = database::near_memory(options)?;
+        match begun(dir, options)? {
+            None if directory::is_vacant(dir)? => {}
+            Some(directory) if directory.file().state == CreationState::Salvaging => {}
+            _ => {
+                return Err(OpenError::Exists {
+                    dir: dir.to_owned(),
+                });
+            }
+        }
+        Self::create_as(CreationState::Salvaging, dir, options, near)
+    }
+
+    fn create_as(
+        state: CreationState,
+        dir: &Path,
+        options: &DatabaseOptions,
+        near: NearMemory,
+    ) -> Result<Arc<Self>, OpenError> {
+        let was_there = dir.exists();
+        fs::create_dir_all(dir).map_err(io_error(dir))?;
         let parent = fs::canonicalize(dir).map_err(io_error(dir))?;
         if let Some(parent) = parent.parent() {
             let synced = fs::File::open(parent).and_then(|parent| parent.sync_all());
@@ -55,16 +83,27 @@ impl Database {
         }
         let lock = DirectoryLock::acquire(dir)?;
         let before = begun(dir, options)?;
-        let mut file = DirectoryFile::new(DatabaseId::random());
+        let mut file = DirectoryFile {
+            state,
+            ..DirectoryFile::new(DatabaseId::random())
+        };
         if let Some(before) = before {
-            match before.file().state {
-                CreationState::Ready => return Err(exists()),
-                CreationState::Restoring => return Err(restoring(dir)),
-                CreationState::Creating => {}
+            let found = before.file().state;
+            if found != state {
+                unfinished(dir, found)?;
+                return Err(OpenError::Exists {
+                    dir: dir.to_owned(),
+                });
             }
             file.sequence = before.file().sequence;
-            for tier in &before.file().tiers {
-                before.remove_remains(tier, options)?;
+            match state {
+                CreationState::Salvaging => remove_pools(&before, options)?,
+                // Nothing was ever stored.
+                _ => {
+                    for tier in &before.file().tiers {
+                        before.remove_remains(tier, options)?;
+                    }
+                }
             }
         }
         let mut directory = DatabaseDirectory::without_file(dir, options.recorder.as_ref(), file);
@@ -72,7 +111,7 @@ impl Database {
         let (tiers, first) = match created {
             Ok(created) => created,
             Err(error) => {
-                directory.abandon();
+                directory.abandon(was_there);
                 return Err(error);
             }
         };
@@ -115,12 +154,14 @@ impl Database {
             path: directory.written(&path).map_err(io_error(&path))?,
         };
         let path = directory.path_of(&line);
-        let named = directory.change(|file| file.tiers.push(line));
-        named.map_err(|(path, source)| OpenError::Io { path, source })?;
         let options = PoolOptions {
             id: Some(pool_id),
             ..directory.pool_options(&path, options)
         };
+        // What is named is taken for the creation's own, should it be interrupted.
+        Pool::check_free(&path, &options)?;
+        let named = directory.change(|file| file.tiers.push(line));
+        named.map_err(|(path, source)| OpenError::Io { path, source })?;
         let tiers = Tiers::first(Pool::create(&path, &options)?);
         let first = Manifest {
             database: directory.file().database,
@@ -141,9 +182,7 @@ impl Database {
         let lock = DirectoryLock::acquire_to_open(dir, options.read_only)?;
         // The directory may have changed before it was locked.
         let directory = found(dir, options)?;
-        if directory.file().state == CreationState::Restoring {
-            return Err(restoring(dir));
-        }
+        unfinished(dir, directory.file().state)?;
         let read_only = lock.read_only().is_some();
         if !read_only {
             directory.sync().map_err(io_error(dir))?;
@@ -194,11 +233,45 @@ impl Database {
     }
 }
 
-/// The error for a directory in which a restore was interrupted.
-pub(crate) fn restoring(dir: &Path) -> OpenError {
-    OpenError::Restoring {
-        dir: dir.to_owned(),
+/// An error for a directory in which a restore or a salvage was interrupted.
+pub(crate) fn unfinished(dir: &Path, state: CreationState) -> Result<(), OpenError> {
+    let dir = dir.to_owned();
+    match state {
+        CreationState::Restoring => Err(OpenError::Restoring { dir }),
+        CreationState::Salvaging => Err(OpenError::Salvaging { dir }),
+        CreationState::Creating | CreationState::Ready => Ok(()),
     }
+}
+
+/// Says that a restored or salvaged database is whole, durably on return.
+pub(crate) fn finish(database: &Database) -> Result<(), StorageError> {
+    let mut directory = database.storage().directory();
+    let ready = directory.change(|file| file.state = CreationState::Ready);
+    ready.map_err(|(path, source)| StorageError::Directory { path, source })
+}
+
+/// Removes the pools that an unfinished restore or salvage made: those at the paths that it named, with the numbers that it gave them.
+/// If the directory was copied meanwhile, those outside of it may be a database's by now: its manifest names another directory.
+pub(crate) fn remove_pools(
+    directory: &DatabaseDirectory,
+    options: &DatabaseOptions,
+) -> Result<(), PoolError> {
+    for line in &directory.file().tiers {
+        let path = directory.path_of(line);
+        match Pool::open(&path, &directory.pool_options(&path, options)) {
+            Ok(pool)
+                if pool.id() == line.pool_id
+                    && (directory.is_inside(&path) || open::is_of(directory, &pool)) =>
+            {
+                directory.discard(&pool)?;
+            }
+            opened => {
+                drop(opened);
+                directory.remove_remains(line, options)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The directory file, if there is one with content.

@@ -130,6 +130,16 @@ pub enum OpenError {
         /// The database.
         dir: PathBuf,
     },
+    /// A salvage copies into the database, or that was interrupted.
+    #[error(
+        "{0}: a salvage copies into it, or that was interrupted and not all is there: run `tierra salvage DIR {0}` again, which begins \
+         anew, or remove the directory",
+        dir.display()
+    )]
+    Salvaging {
+        /// The database.
+        dir: PathBuf,
+    },
     /// A pool outside of the directory belongs to another directory.
     #[error(
         "{}: its pool {} belongs to the database in {}{}",

@@ -4,9 +4,9 @@
 //! lock to read; then none writes. It is the operating system's lock (flock), so it ends with its process in any case. The
 //! process id in the file only serves the error message. Links are not followed. A fork shares the lock and leaves it alone.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -74,6 +74,11 @@ impl DirectoryLock {
         read_only: Option<String>,
     ) -> Result<Self, OpenError> {
         match flock(&file, how) {
+            // A creation that failed has removed it meanwhile: it locks nothing.
+            Ok(()) if !is_named(dir, &file) => Err(OpenError::Locked {
+                dir: dir.to_owned(),
+                holder: "not known".to_owned(),
+            }),
             Ok(()) => Ok(Self {
                 file: Some(file),
                 read_only,
@@ -111,14 +116,18 @@ impl DirectoryLock {
         self.owner.is_forked()
     }
 
-    /// Writes the process id into the file, once the whole directory has been checked.
-    pub(crate) fn sign(&mut self) -> io::Result<()> {
+    /// Writes the process id into the file, once the whole directory has been checked. It is only for messages: a full disk does not
+    /// keep a database from being opened, which may have tables to drop.
+    pub(crate) fn sign(&mut self) {
         let Some(file) = self.file.as_mut().filter(|_| self.read_only.is_none()) else {
-            return Ok(());
+            return;
         };
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "{}", std::process::id())
+        let holder = format!("{}\n", std::process::id());
+        let written = file.write_all_at(holder.as_bytes(), 0);
+        let signed = written.and_then(|()| file.set_len(holder.len() as u64));
+        if let Err(error) = signed {
+            tracing::warn!(%error, "LOCK does not say which process has the database open");
+        }
     }
 }
 
@@ -134,6 +143,13 @@ impl Drop for DirectoryLock {
             tracing::warn!(%error, "the database directory stays locked until the process ends");
         }
     }
+}
+
+/// Whether the directory's LOCK is this file.
+fn is_named(dir: &Path, file: &File) -> bool {
+    let number = |found: io::Result<Metadata>| found.map(|found| (found.dev(), found.ino()));
+    let named = number(std::fs::symlink_metadata(dir.join(LOCK_FILE)));
+    named.is_ok() && named.ok() == number(file.metadata()).ok()
 }
 
 fn open(dir: &Path, to_write: bool) -> io::Result<File> {

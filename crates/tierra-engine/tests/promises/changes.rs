@@ -320,8 +320,9 @@ fn run(seed: u64, steps: usize) {
         ..options()
     };
     let from = Database::open(&path, &read_only).unwrap();
-    let to = Database::create(&dir.path().join("saved"), &options()).unwrap();
-    let report = salvage(&from, &to, |_| {}).unwrap();
+    let saved = dir.path().join("saved");
+    let report = salvage(&from, &saved, &options(), |_| {}).unwrap();
+    let to = Database::open(&saved, &options()).unwrap();
     assert!(report.is_complete(), "{report:?}");
     for (name, model) in &world.tables {
         check(&to.table(name).unwrap().snapshot(), model, &[], &[]);

@@ -104,8 +104,9 @@ fn a_lost_bitmap_makes_its_table_unavailable_and_the_rest_is_salvaged() {
         ..options()
     };
     let from = Database::open(&path, &read_only).unwrap();
-    let to = Database::create(&dir.path().join("saved"), &options()).unwrap();
-    let report = salvage(&from, &to, |_| {}).unwrap();
+    let saved = dir.path().join("saved");
+    let report = salvage(&from, &saved, &options(), |_| {}).unwrap();
+    let to = Database::open(&saved, &options()).unwrap();
     assert!(!report.is_complete());
     model.retain(|key, _| *key >= 3000);
     check(&to.table("t").unwrap().snapshot(), &model, &[], &[]);

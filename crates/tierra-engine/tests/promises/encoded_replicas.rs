@@ -361,8 +361,8 @@ fn replicas_damaged_in_different_blocks_make_up_all_rows() {
             ..options()
         };
         let from = Database::open(&place.db(), &how).unwrap();
-        let to = Database::create(&salvaged, &options()).unwrap();
-        let told = tierra_engine::salvage(&from, &to, |_| {}).unwrap();
+        let told = tierra_engine::salvage(&from, &salvaged, &options(), |_| {}).unwrap();
+        let to = Database::open(&salvaged, &options()).unwrap();
         assert!(told.is_complete(), "{told:?}");
         assert_eq!(all_rows(&to.table("t").unwrap()), rows(0..ROWS));
     }

@@ -79,10 +79,11 @@ fn salvage(from: &Path, to: &Path) -> (Arc<Database>, SalvageReport) {
     };
     let before = files(from);
     let damaged = Database::open(from, &read_only).unwrap();
-    let new = Database::create(to, &options()).unwrap();
     let mut told = Vec::new();
-    let report = tierra_engine::salvage(&damaged, &new, |table| told.push(table.clone())).unwrap();
+    let report = tierra_engine::salvage(&damaged, to, &options(), |table| told.push(table.clone()));
+    let report = report.unwrap();
     assert_eq!(told, report.tables);
+    let new = Database::open(to, &options()).unwrap();
     drop(damaged);
     assert!(files(from) == before, "the damaged database was changed");
     (new, report)

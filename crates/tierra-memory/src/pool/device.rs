@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::interrupted_creation::is_left;
 use super::layout::{FIRST_EXTENT, HEADER_OFFSETS, LineBytes, PoolHeader, SLOT_OFFSETS};
 use super::medium::{MediumKind, choose};
 use super::open::{INITIAL_BYTES, new_id};
@@ -164,6 +165,27 @@ impl Pool {
         Self::assemble(file, medium, path, options, len_bytes, limit_bytes)
     }
 
+    /// Clears what an interrupted creation of a pool with this id, or its removal, left on a device. `false` if it is something else, or
+    /// no device.
+    ///
+    /// # Errors
+    /// [`PoolError::Device`], [`PoolError::InUse`], [`PoolError::Io`].
+    pub fn clear_interrupted_device(
+        path: &Path,
+        id: u64,
+        options: &PoolOptions,
+    ) -> Result<bool, PoolError> {
+        let Some((file, device)) = PoolPath(path).find_device(options)? else {
+            return Ok(false);
+        };
+        let pool = Self::map_device(file, &device, path, options)?;
+        let is_left = is_left(pool.raw_bytes(0, FIRST_EXTENT), id);
+        if is_left {
+            pool.discard()?;
+        }
+        Ok(is_left)
+    }
+
     /// Keeps to the capacity that was asked for, in whole units, as far as it is not reached yet.
     fn limit_to(&mut self, capacity_bytes: Option<u64>) {
         let unit_bytes = self.unit_bytes();
@@ -200,9 +222,16 @@ impl Pool {
     pub fn discard(&self) -> Result<(), PoolError> {
         let discarded = match self.medium() {
             MediumKind::Device => {
-                // SAFETY: header and slots are mapped, and the caller has nothing left there.
-                let cleared = unsafe { self.copy(0, &[0; FIRST_EXTENT as usize]).persist() };
-                cleared.map(drop)
+                // The header last: while it is there, what is left is known for what it is.
+                let line = LINE_BYTES as u64;
+                [line..FIRST_EXTENT, 0..line]
+                    .into_iter()
+                    .try_for_each(|range| {
+                        let zeros =
+                            &[0; FIRST_EXTENT as usize][..(range.end - range.start) as usize];
+                        // SAFETY: header and slots are mapped, and the caller has nothing left there.
+                        unsafe { self.copy(range.start, zeros).persist() }.map(drop)
+                    })
             }
             _ => std::fs::remove_file(&self.path),
         };

@@ -4,28 +4,47 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
 use super::Pool;
 use super::open::{INITIAL_BYTES, first_bytes};
+use super::path::PoolPath;
 
 impl Pool {
-    /// Whether the file was left by a creation of a pool with this id that was interrupted before all of it was durable: no longer
-    /// than a new pool, and zero except, perhaps, for a part of what such a pool begins with. Nothing was ever stored in such a file.
+    /// The file, locked, if it was left by a creation of a pool with this id that was interrupted before all of it was durable: no
+    /// longer than a new pool, and zero except, perhaps, for a part of what such a pool begins with. Nothing was ever stored in such
+    /// a file. `None` for any other, and while somebody is making a pool of it. Nobody begins to while the result is held.
     ///
     /// # Errors
     /// The system's; there is no file, for one.
-    pub fn is_interrupted_creation(path: &Path, id: u64) -> io::Result<bool> {
-        let metadata = std::fs::symlink_metadata(path)?;
-        if !metadata.is_file() || metadata.len() > INITIAL_BYTES {
-            return Ok(false);
+    pub fn interrupted_creation(path: &Path, id: u64) -> io::Result<Option<File>> {
+        let found = std::fs::symlink_metadata(path)?;
+        if !found.is_file() || found.len() > INITIAL_BYTES {
+            return Ok(None);
         }
-        let mut bytes = Vec::with_capacity(metadata.len() as usize);
-        File::open(path)?
-            .take(INITIAL_BYTES)
+        let mut file = File::open(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        if !PoolPath(path).names(&file)? {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        file.by_ref()
+            .take(INITIAL_BYTES + 1)
             .read_to_end(&mut bytes)?;
-        let whole = first_bytes(id, bytes.len());
-        let is_left = |(byte, whole): (&u8, &u8)| byte == whole || *byte == 0;
-        Ok(bytes.iter().zip(&whole).all(is_left))
+        Ok(is_left(&bytes, id).then_some(file))
     }
+}
+
+/// Whether bytes are zero except, perhaps, for a part of what a pool with this id begins with, and no more than a new one has.
+pub(super) fn is_left(bytes: &[u8], id: u64) -> bool {
+    let whole = first_bytes(id, INITIAL_BYTES as usize);
+    let is_own = |(byte, whole): (&u8, &u8)| byte == whole || *byte == 0;
+    bytes.len() <= whole.len() && bytes.iter().zip(&whole).all(is_own)
 }
 
 #[cfg(test)]
@@ -41,7 +60,7 @@ mod tests {
         let header = PoolHeader { pool_id: 7 }.encode();
         let is_left = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            Pool::is_interrupted_creation(&path, 7).unwrap()
+            Pool::interrupted_creation(&path, 7).unwrap().is_some()
         };
         assert!(is_left(b""));
         assert!(is_left(&[0; FIRST_EXTENT as usize]));
@@ -63,7 +82,14 @@ mod tests {
         assert_eq!(written, whole);
         written[FIRST_EXTENT as usize] = 1;
         assert!(!is_left(&written));
-        assert!(Pool::is_interrupted_creation(&dir.path().join("none"), 7).is_err());
+        assert!(Pool::interrupted_creation(&dir.path().join("none"), 7).is_err());
+        // Somebody is making a pool of it.
+        std::fs::write(&path, b"").unwrap();
+        let file = File::open(&path).unwrap();
+        flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert!(Pool::interrupted_creation(&path, 7).unwrap().is_none());
+        drop(file);
+        assert!(Pool::interrupted_creation(&path, 7).unwrap().is_some());
         assert_eq!(header.len(), LINE_BYTES);
     }
 }

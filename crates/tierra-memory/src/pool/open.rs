@@ -66,9 +66,29 @@ impl Pool {
         created
     }
 
+    /// Whether [`Pool::create`] would find a file there.
+    ///
+    /// # Errors
+    /// [`PoolError::Exists`] if so, [`PoolError::Device`], [`PoolError::Io`].
+    pub fn check_free(path: &Path, options: &PoolOptions) -> Result<(), PoolError> {
+        if PoolPath(path).find_device(options)?.is_some() || path.symlink_metadata().is_err() {
+            return Ok(());
+        }
+        Err(PoolError::Exists {
+            path: path.to_owned(),
+        })
+    }
+
     fn format(file: File, path: &Path, options: &PoolOptions) -> Result<Arc<Pool>, PoolError> {
         let at = PoolPath(path);
         at.lock(&file)?;
+        // Whoever takes it for what an interrupted creation left removes it under the same lock.
+        let is_named = at.names(&file).map_err(|e| at.io("find it again", e))?;
+        if !is_named {
+            return Err(PoolError::InUse {
+                path: path.to_owned(),
+            });
+        }
         let limit_bytes = limit_bytes(&file, options, 0)
             .map_err(|e| at.io("ask the file system for its size", e))?;
         let len_bytes = INITIAL_BYTES.min(limit_bytes);

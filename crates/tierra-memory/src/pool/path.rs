@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
@@ -71,6 +71,12 @@ impl PoolPath<'_> {
     /// One pool, one user. The lock goes with the file descriptor, hence with the process.
     pub(super) fn lock(&self, file: &File) -> Result<(), PoolError> {
         self.lock_as(file, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Whether the path names this file, and not another one that came into its place.
+    pub(super) fn names(&self, file: &File) -> io::Result<bool> {
+        let (named, open) = (std::fs::metadata(self.0)?, file.metadata()?);
+        Ok((named.dev(), named.ino()) == (open.dev(), open.ino()))
     }
 
     /// Shared with others who only read it.

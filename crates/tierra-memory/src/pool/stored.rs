@@ -72,9 +72,24 @@ impl<'p> Unpersisted<'p> {
         counts.written(cause, self.stored_bytes, lines as u64);
     }
 
+    /// What an earlier process stored is prepared to be flushed.
+    fn begin(&self) -> io::Result<()> {
+        self.count(self.cause);
+        if self.cause != Cause::Belief {
+            return Ok(());
+        }
+        let pool = self.pool;
+        let offset = (self.start.addr() - pool.address(0).addr()) as u64;
+        // SAFETY: made by `stored_before`, from mapped bytes of this pool's file, before anybody else has the log or the slot.
+        unsafe {
+            pool.medium
+                .believe(&pool.file, self.start, offset, self.len_bytes)
+        }
+    }
+
     /// Flushes the bytes.
     pub(crate) fn flush(self) -> io::Result<Flushed<'p>> {
-        self.count(self.cause);
+        self.begin()?;
         // SAFETY: made by the functions below, from mapped bytes of this pool.
         unsafe { self.pool.medium.flush(self.start, self.len_bytes)? };
         self.pool.refuse_if_lost(self.start, self.len_bytes)?;
@@ -88,7 +103,7 @@ impl<'p> Unpersisted<'p> {
 
     /// Flush and fence.
     pub(crate) fn persist(self) -> io::Result<Persisted> {
-        self.count(self.cause);
+        self.begin()?;
         // SAFETY: as for `flush`.
         unsafe { self.pool.medium.persist(self.start, self.len_bytes)? };
         self.pool.refuse_if_lost(self.start, self.len_bytes)?;

@@ -139,6 +139,8 @@ fn errors_have_codes() {
         ("SELECT 'open", "42601"),
         ("SELECT * FROM itms", "42P01"),
         ("SELECT nosuch FROM items", "42703"),
+        ("SELECT nosuch(n) FROM items", "42883"),
+        ("SELECT upper(id, n) FROM items", "42883"),
         ("CREATE TABLE items (n BIGINT)", "42P07"),
         ("INSERT INTO items VALUES (1, 2)", "23505"),
         ("INSERT INTO items VALUES (2, NULL)", "23502"),

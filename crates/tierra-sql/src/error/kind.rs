@@ -27,6 +27,8 @@ pub enum ErrorKind {
     NoColumn,
     /// A name means several columns.
     AmbiguousColumn,
+    /// There is no such function, or none that takes such arguments.
+    NoFunction,
     /// There is a table of that name.
     TableExists,
     /// A table cannot be defined so.
@@ -287,7 +289,9 @@ fn of_datafusion(error: &DataFusionError) -> ErrorKind {
 fn of_text(text: &str) -> ErrorKind {
     let text = text.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if says(&["divide by zero", "division by zero"]) {
+    if says(&["invalid function '", "no function matches"]) {
+        ErrorKind::NoFunction
+    } else if says(&["divide by zero", "division by zero"]) {
         ErrorKind::DivisionByZero
     } else if says(&["overflow", "out of range", "too large", "beyond"]) {
         ErrorKind::OutOfRange

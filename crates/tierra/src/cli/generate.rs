@@ -227,8 +227,13 @@ fn into_files(
     });
     let made = written.and_then(|()| {
         finished.iter().try_for_each(|file| {
-            fs::rename(unfinished(file), file).map_err(|e| CommandError::file("write", file, e))
-        })
+            let unfinished = unfinished(file);
+            let synced = fs::File::open(&unfinished).and_then(|file| file.sync_all());
+            let named = synced.and_then(|()| fs::rename(&unfinished, file));
+            named.map_err(|e| CommandError::file("write", file, e))
+        })?;
+        let synced = fs::File::open(dir).and_then(|dir| dir.sync_all());
+        synced.map_err(|e| CommandError::file("write", dir, e))
     });
     if made.is_err() {
         for file in &finished {

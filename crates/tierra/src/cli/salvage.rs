@@ -14,7 +14,7 @@ pub(crate) struct SalvageArguments {
     /// Directory of the database, which is only read
     #[arg(value_name = "DIR")]
     from: PathBuf,
-    /// Directory of the new database, which must be missing or empty
+    /// Directory of the new database, which must be missing or empty, or have been left by a salvage that was interrupted
     #[arg(value_name = "OUT")]
     to: PathBuf,
 }
@@ -34,8 +34,7 @@ pub(crate) fn run(arguments: &SalvageArguments) -> Result<(), CommandError> {
         ..options.clone()
     };
     let damaged = Database::open(from, &damaged).map_err(|error| failed(&error))?;
-    let new = Database::create(to, &options).map_err(|error| failed(&error))?;
-    let report = tierra_engine::salvage(&damaged, &new, print);
+    let report = tierra_engine::salvage(&damaged, to, &options, print);
     let report = report.map_err(|error| failed(&error))?;
     match report.is_complete() {
         true => Ok(()),

@@ -35,7 +35,9 @@ use crate::write::writer::Published;
 pub(crate) use self::owners::owned_by;
 use self::owners::{PAGE_BYTES, check_owner};
 use self::pools::Candidate;
-pub(crate) use self::pools::{FoundPool, find, identity_of_pool, is_there, is_unfinished, rebuild};
+pub(crate) use self::pools::{
+    FoundPool, find, identity_of_pool, is_empty, is_of, is_there, is_unfinished, rebuild,
+};
 pub(crate) use self::tables::read_tables;
 
 /// How a database may be opened.

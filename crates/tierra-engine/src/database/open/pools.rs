@@ -217,6 +217,27 @@ pub(crate) fn identity_of_pool(
     }
 }
 
+/// Whether a pool has never published anything, or its creation was interrupted before it was one.
+pub(crate) fn is_empty(path: &std::path::Path, options: &DatabaseOptions) -> bool {
+    let options = PoolOptions {
+        read_only: true,
+        machine: options.machine.clone(),
+        ..PoolOptions::default()
+    };
+    match Pool::open(path, &options) {
+        Ok(pool) => pool.root().is_none(),
+        Err(PoolError::Missing { .. } | PoolError::NotAPool { .. }) => true,
+        Err(_) => false,
+    }
+}
+
+/// Whether a pool's manifest names this directory.
+pub(crate) fn is_of(directory: &DatabaseDirectory, pool: &Pool) -> bool {
+    let here = directory::identity_of(directory.dir());
+    let manifest = read_root(directory, pool);
+    matches!((here, manifest), (Ok(here), Ok((_, manifest))) if directory::is_same(&manifest.directory_identity, &here))
+}
+
 /// Whether a directory still exists at its path.
 pub(crate) fn is_there(directory: &DirectoryIdentity) -> bool {
     directory::identity_of(&directory.path).is_ok_and(|found| directory::is_same(&found, directory))
@@ -286,7 +307,8 @@ pub(super) fn match_tiers(
 }
 
 /// Rebuilds a directory file of which both copies are lost from the pools in the directory and the given ones. They must all
-/// belong to one database and be all that its newest manifest names.
+/// belong to one database and be all that its newest manifest names. If some say that they belong to this directory, others are left
+/// alone: an adoption that was interrupted leaves copies of another database's.
 pub(crate) fn rebuild(
     dir: &std::path::Path,
     given: &[(String, PathBuf)],
@@ -310,6 +332,13 @@ pub(crate) fn rebuild(
         {
             found.push((path, pool.id(), manifest));
         }
+    }
+    let here = directory::identity_of(dir).ok()?;
+    let of_here = found
+        .iter()
+        .find(|(_, _, manifest)| directory::is_same(&manifest.directory_identity, &here));
+    if let Some(database) = of_here.map(|(_, _, manifest)| manifest.database) {
+        found.retain(|(_, _, manifest)| manifest.database == database);
     }
     let (_, _, newest) = found
         .iter()

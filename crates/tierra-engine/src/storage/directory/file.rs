@@ -5,7 +5,7 @@
 //! sequence 7                                             counts the versions of the file
 //! id 0123456789abcdef0123456789abcdef                    the database
 //! was fedcba9876543210fedcba9876543210                   only while an adoption is not finished
-//! state ready                                            or `creating`, or `restoring`
+//! state ready                                            or `creating`, `restoring`, `salvaging`
 //! lineage 0123456789abcdef                               the newest mark, or `none`
 //! tier far 0123456789abcdef there in-place far.pool      name, pool's id, state, access, path
 //! tier b fedcba9876543210 adding auto /mnt/pmem/a pool
@@ -38,6 +38,8 @@ pub(crate) enum CreationState {
     Creating,
     /// It is being restored from a backup, which has not finished: nothing else was ever stored.
     Restoring,
+    /// A salvage into it has not finished: nothing else was ever stored.
+    Salvaging,
     Ready,
 }
 
@@ -110,6 +112,7 @@ impl DirectoryFile {
         let state = match self.state {
             CreationState::Creating => "creating",
             CreationState::Restoring => "restoring",
+            CreationState::Salvaging => "salvaging",
             CreationState::Ready => "ready",
         };
         let _ = writeln!(head, "state {state}");
@@ -169,6 +172,7 @@ impl DirectoryFile {
         let state = match lines.text("state ")? {
             "creating" => CreationState::Creating,
             "restoring" => CreationState::Restoring,
+            "salvaging" => CreationState::Salvaging,
             "ready" => CreationState::Ready,
             other => {
                 return Err(lines.fault(format!(
@@ -381,6 +385,10 @@ mod tests {
             },
             DirectoryFile {
                 state: CreationState::Restoring,
+                ..some()
+            },
+            DirectoryFile {
+                state: CreationState::Salvaging,
                 ..some()
             },
         ];

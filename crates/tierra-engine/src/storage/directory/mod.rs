@@ -309,19 +309,29 @@ impl DatabaseDirectory {
         options: &DatabaseOptions,
     ) -> Result<(), PoolError> {
         let path = self.path_of(tier);
-        let pool = match Pool::open(&path, &self.pool_options(&path, options)) {
-            Ok(pool) => pool,
-            Err(_) => {
-                if Pool::is_interrupted_creation(&path, tier.pool_id).unwrap_or(false) {
-                    self.remove(&path)?;
-                }
-                return Ok(());
-            }
-        };
-        if pool.id() == tier.pool_id && pool.root().is_none() {
-            self.discard(&pool)?;
+        match Pool::open(&path, &self.pool_options(&path, options)) {
+            Ok(pool) if pool.id() == tier.pool_id && pool.root().is_none() => self.discard(&pool),
+            Ok(_) => Ok(()),
+            Err(_) => self.remove_interrupted(&path, tier.pool_id, options),
         }
-        Ok(())
+    }
+
+    /// Removes what an interrupted creation of the pool with this number left; nothing else.
+    fn remove_interrupted(
+        &self,
+        path: &Path,
+        pool_id: u64,
+        options: &DatabaseOptions,
+    ) -> Result<(), PoolError> {
+        let pool_options = self.pool_options(path, options);
+        if let Ok(true) = Pool::clear_interrupted_device(path, pool_id, &pool_options) {
+            return Ok(());
+        }
+        match Pool::interrupted_creation(path, pool_id) {
+            // Locked until it is removed.
+            Ok(Some(_left)) => self.remove(path),
+            Ok(None) | Err(_) => Ok(()),
+        }
     }
 
     /// Removes a pool that holds nothing: the beginning of a device is cleared, a file is removed.
@@ -347,12 +357,14 @@ impl DatabaseDirectory {
         })
     }
 
-    /// Undoes a failed creation. Errors are ignored: the first one counts.
-    pub(crate) fn abandon(self) {
+    /// Undoes a failed creation, and removes the directory unless it `was_there` before. Errors are ignored: the first one counts.
+    pub(crate) fn abandon(self, was_there: bool) {
         for name in FILES.into_iter().chain([LOCK_FILE]) {
             let _ = self.directory.remove(name);
         }
-        let _ = fs::remove_dir(self.dir());
+        if !was_there {
+            let _ = fs::remove_dir(self.dir());
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::background::Background;
 use super::choose::Choosing;
 use super::failed_builds::FailedBuilds;
 use super::published::Published;
+use crate::spec::replicas::TierId;
 use crate::storage::Storage;
 use crate::storage::extent::ExtentCopy;
 use crate::table::catalog::Catalog;
@@ -39,6 +40,8 @@ pub(crate) struct Writer {
     pub(super) choosing: Option<Choosing>,
     /// Space that is free with the next publication.
     pub(super) superseded: Vec<Arc<ExtentCopy>>,
+    /// The tiers in the order of their publication, if some lack the newest manifest and the first write has to bring it to them.
+    pub(super) behind: Vec<TierId>,
     /// A request that was taken from the queue too early, and comes next.
     pub(super) put_back: Option<Request>,
     /// Whether logs have records behind their ends that must be gone before anything else is written.
@@ -72,6 +75,7 @@ impl Writer {
             placing: 0,
             choosing: None,
             superseded: Vec::new(),
+            behind: Vec::new(),
             put_back: None,
             must_cut_logs: false,
             must_leave_lost: false,

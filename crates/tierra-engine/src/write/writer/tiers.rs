@@ -117,6 +117,8 @@ impl Writer {
             id: Some(line.pool_id),
             ..directory.pool_options(&path, &self.storage.options)
         };
+        // What is named is taken for the addition's own, should it be interrupted.
+        Pool::check_free(&path, &options).map_err(StorageError::from)?;
         change(&mut directory, |file| {
             file.tiers.retain(|line| !left.contains(line));
             file.tiers.push(line.clone());

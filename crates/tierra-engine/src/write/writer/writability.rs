@@ -64,8 +64,11 @@ impl Writer {
                         source: Box::new(error),
                     });
                 }
+                // The first write tries again: a row that it adds would be in a log that some tiers do not know.
                 Err(error) => {
                     tracing::warn!(%error, "tiers could not be brought to the newest manifest");
+                    self.behind = unsettled.most_behind_first;
+                    self.storage.is_settled.store(false, Ordering::Release);
                     return Ok(());
                 }
             }
@@ -79,6 +82,9 @@ impl Writer {
             }),
             Err(error) => {
                 tracing::warn!(%error, "the directory file could not be brought up to date");
+                if self.storage.directory().file().state == CreationState::Creating {
+                    self.storage.is_settled.store(false, Ordering::Release);
+                }
                 Ok(())
             }
             Ok(()) => Ok(()),
@@ -153,13 +159,20 @@ impl Writer {
             self.go_on_without_lost()?;
             self.note_lineage()?;
         }
+        self.finish_creation()?;
         self.cut_logs()?;
         if self.storage.is_settled() {
             return Ok(());
         }
         let mut next = self.published.manifest().clone();
         next.lineage.push(lineage_mark());
-        self.publish(next, Vec::new())?;
+        match std::mem::take(&mut self.behind) {
+            order if order.is_empty() => self.publish(next, Vec::new())?,
+            order => {
+                let published = self.publish_in(&order, next);
+                published.inspect_err(|_| self.behind = order)?;
+            }
+        }
         self.note_lineage()?;
         self.storage.is_settled.store(true, Ordering::Release);
         for table in self.catalog.tables() {
@@ -169,6 +182,16 @@ impl Writer {
             table.ask_for_index_copies();
         }
         Ok(())
+    }
+
+    /// Says that the database is created, if opening could not: until then it counts as one in which nothing was stored.
+    fn finish_creation(&self) -> Result<(), StorageError> {
+        let mut directory = self.storage.directory();
+        if directory.file().state != CreationState::Creating {
+            return Ok(());
+        }
+        let changed = directory.change(|file| file.state = CreationState::Ready);
+        changed.map_err(|(path, source)| StorageError::Directory { path, source })
     }
 
     /// Removes records that do not count from the ends of logs, durably.

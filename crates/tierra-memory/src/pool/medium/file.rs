@@ -7,6 +7,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 
 use rustix::mm::{MapFlags, MsyncFlags, msync};
 
@@ -102,6 +103,26 @@ impl<W: WriteBack> Medium for PageCache<W> {
 
     fn grown(&self, _: &File) -> io::Result<()> {
         // `settle` makes the length durable with the rest, before anything is published.
+        Ok(())
+    }
+
+    /// A device may have refused these pages. The kernel takes them for written after that, and would not write them again.
+    unsafe fn believe(
+        &self,
+        file: &File,
+        start: *const u8,
+        offset: u64,
+        len_bytes: u64,
+    ) -> io::Result<()> {
+        const STEP_BYTES: u64 = 1 << 20;
+        for at in (0..len_bytes).step_by(STEP_BYTES as usize) {
+            let step = STEP_BYTES.min(len_bytes - at) as usize;
+            // SAFETY: inside the caller's range, which is mapped and not written by others. It is copied first: the kernel
+            // would read and write the same page.
+            let bytes =
+                unsafe { std::slice::from_raw_parts(start.add(at as usize), step) }.to_vec();
+            file.write_all_at(&bytes, offset + at)?;
+        }
         Ok(())
     }
 

@@ -120,6 +120,14 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
         file.write_all_at(bytes, offset)
     }
 
+    /// Prepares a range that an earlier process stored, and that is believed because it was read, for [`Medium::flush`].
+    ///
+    /// # Safety
+    /// As for [`Medium::flush`], and `start` must be mapped from `offset` of `file`. Nobody may write the range meanwhile.
+    unsafe fn believe(&self, _: &File, _: *const u8, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Sends a range on its way; [`Medium::fence`] waits for it.
     ///
     /// # Safety
