@@ -237,7 +237,7 @@ impl Backup {
             let path = directory.path_of(line);
             let pool_options = PoolOptions {
                 id: Some(line.pool_id),
-                ..directory.pool_options(&path, options)
+                ..directory.pool_options(&line.name, &path, options)
             };
             let pool = Pool::create(&path, &pool_options)?;
             match access.check(&pool) {
@@ -451,7 +451,7 @@ fn remove_pools(
 ) -> Result<(), BackupError> {
     for line in &directory.file().tiers {
         let path = directory.path_of(line);
-        match Pool::open(&path, &directory.pool_options(&path, options)) {
+        match Pool::open(&path, &directory.pool_options(&line.name, &path, options)) {
             Ok(pool) if pool.id() == line.pool_id => directory.discard(&pool)?,
             _ => directory.remove_remains(line, options)?,
         }

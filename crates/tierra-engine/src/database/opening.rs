@@ -119,7 +119,7 @@ impl Database {
         named.map_err(|(path, source)| OpenError::Io { path, source })?;
         let options = PoolOptions {
             id: Some(pool_id),
-            ..directory.pool_options(&path, options)
+            ..directory.pool_options(FIRST_NAME, &path, options)
         };
         let tiers = Tiers::first(Pool::create(&path, &options)?);
         let first = Manifest {

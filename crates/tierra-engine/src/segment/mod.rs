@@ -25,6 +25,7 @@ use std::sync::Arc;
 use self_cell::self_cell;
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Chunk, Encoding};
+use tierra_memory::emulation::FarMemory;
 use tierra_memory::placement::{LineTimes, Uses};
 use tierra_memory::{NearCopy, Speed};
 
@@ -275,6 +276,13 @@ impl Segment {
         let place = self.entry.replica(self.slots.replica(column));
         let extent = self.extents[place.extent as usize].as_ref();
         extent.map_or(&[], |extent| &extent.read()[range_of(place)])
+    }
+
+    /// The far memory that this copy is taken for now.
+    pub(crate) fn stored_emulated(&self, column: usize) -> Option<FarMemory> {
+        let place = self.entry.replica(self.slots.replica(column));
+        let extent = self.extents[place.extent as usize].as_ref()?;
+        extent.read().emulated()
     }
 
     /// The stored place of a column's chunk. It identifies the content, because stored chunks are never overwritten.

@@ -13,6 +13,7 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tierra_memory::emulation::FarMemory;
 use tierra_memory::placement::LineTimes;
 use tierra_memory::{BegunRead, Copied, CopyMethod, Extent, FileReads, Finished, Pool};
 
@@ -127,6 +128,11 @@ impl ExtentCopy {
     /// How long reading a line takes.
     pub(crate) fn line_times(&self) -> LineTimes {
         self.lines.times()
+    }
+
+    /// The far memory that it is taken for now.
+    pub(crate) fn emulated(&self) -> Option<FarMemory> {
+        self.lines.emulated()
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
@@ -297,8 +303,8 @@ fn to_read(id: ExtentId, owner: Owner, copies: &[Arc<ExtentCopy>]) -> usize {
     }
     let lines = || sound.iter().map(|copy| &copies[*copy].lines);
     let times: Vec<LineTimes> = lines().map(TierLines::times).collect();
-    // What was not measured may be a disk: only what is known to be as fast has its turn.
-    let (turn, alike) = match lines().all(TierLines::is_measured) {
+    // What is not known may be a disk: only what is known to be as fast has its turn.
+    let (turn, alike) = match lines().all(TierLines::is_known) {
         true => (id.0, ALIKE),
         false => (0, 1.0),
     };
@@ -399,9 +405,9 @@ impl OwnedExtent {
         &self.copies[self.read]
     }
 
-    /// Whether it has several copies, in tiers that were all measured.
-    pub(crate) fn has_measured_copies(&self) -> bool {
-        self.copies.len() > 1 && self.copies.iter().all(|copy| copy.lines.is_measured())
+    /// Whether it has several copies, in tiers whose times are all known.
+    pub(crate) fn has_known_copies(&self) -> bool {
+        self.copies.len() > 1 && self.copies.iter().all(|copy| copy.lines.is_known())
     }
 
     /// The same extent, read from the copy that is to be read now; `None` if it is.

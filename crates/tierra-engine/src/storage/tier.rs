@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tierra_memory::emulation::{self, FarMemory};
+use tierra_memory::emulation::{self, FarDevice, FarMemory};
 use tierra_memory::placement::LineTimes;
 use tierra_memory::{CopyMethod, Pool};
 
@@ -90,7 +90,7 @@ impl Tier {
     ) -> Option<CopyMethod> {
         // Others wait for a measurement that is under way. If it panics, the last one stays.
         let mut auto = self.auto.lock().unwrap_or_else(PoisonError::into_inner);
-        auto.fastest(emulation::current(), bytes, measure)
+        auto.fastest(self.lines.emulated(), bytes, measure)
     }
 
     /// Whether pages were lost that are not noted yet.
@@ -110,10 +110,10 @@ impl Tier {
         Tier {
             id,
             name: name.into(),
+            lines: TierLines::of(pool.far_device()),
             pool,
             access,
             auto: Arc::default(),
-            lines: TierLines::default(),
             noted_epoch: Arc::default(),
         }
     }
@@ -124,29 +124,45 @@ impl Tier {
 #[derive(Clone, Debug)]
 pub(crate) struct TierLines {
     measured: Arc<Mutex<Option<LineTimes>>>,
+    /// The far memory that it is taken for while far memory is emulated; `None`: that which is emulated then.
+    device: Option<FarDevice>,
     /// That share emulated bandwidth. Asking the system takes too long for every scan.
     threads: usize,
 }
 
-impl Default for TierLines {
-    fn default() -> Self {
+impl TierLines {
+    /// Of a tier that is taken for this far memory, or for the one that is emulated.
+    fn of(device: Option<&FarDevice>) -> Self {
         TierLines {
             measured: Arc::default(),
+            device: device.cloned(),
             threads: thread::available_parallelism().map_or(1, usize::from),
         }
     }
-}
 
-impl TierLines {
+    /// The far memory that it is taken for now.
+    pub(crate) fn emulated(&self) -> Option<FarMemory> {
+        self.taken_for(emulation::current())
+    }
+
+    /// The far memory that it is taken for while this one is emulated.
+    fn taken_for(&self, usual: Option<FarMemory>) -> Option<FarMemory> {
+        let own = self.device.as_ref().map(|device| *device.far());
+        usual.map(|usual| own.unwrap_or(usual))
+    }
+
     /// As measured, or [`LineTimes::USUAL`]; at least as slow as the far memory that is emulated, for a thread while all read.
     pub(crate) fn times(&self) -> LineTimes {
         let measured = *self.lock();
         let times = measured.unwrap_or(LineTimes::USUAL);
-        emulation::current().map_or(times, |far| times.emulated(&far, self.threads))
+        let emulated = self.emulated();
+        emulated.map_or(times, |far| times.emulated(&far, self.threads))
     }
 
-    pub(crate) fn is_measured(&self) -> bool {
-        self.lock().is_some()
+    /// Whether they are known: measured, or those of a far memory of its own.
+    pub(crate) fn is_known(&self) -> bool {
+        let is_described = || self.device.is_some() && emulation::current().is_some();
+        self.lock().is_some() || is_described()
     }
 
     /// `None`: they are not measured.
@@ -163,6 +179,18 @@ impl TierLines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tier_is_taken_for_its_own_far_memory_while_any_is_emulated() {
+        let device = FarDevice::new(FarMemory::CXL).unwrap();
+        let (own, usual) = (TierLines::of(Some(&device)), TierLines::of(None));
+        let all = [None, Some(FarMemory::OPTANE)];
+        assert_eq!(all.map(|it| usual.taken_for(it)), all);
+        assert_eq!(
+            all.map(|it| own.taken_for(it)),
+            [None, Some(FarMemory::CXL)]
+        );
+    }
 
     #[test]
     fn auto_measures_when_enough_was_scanned_and_not_again_for_a_minute() {

@@ -85,6 +85,15 @@ impl LineTimes {
         })
     }
 
+    /// The mean of some; `None` of none.
+    pub fn mean(all: &[LineTimes]) -> Option<LineTimes> {
+        let mean = |of: fn(&LineTimes) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+        (!all.is_empty()).then(|| LineTimes {
+            in_order_ns: mean(|times| times.in_order_ns),
+            alone_ns: mean(|times| times.alone_ns),
+        })
+    }
+
     /// At least what emulated far memory takes, for one of so many threads of the first socket, which share its bandwidth.
     #[must_use]
     pub fn emulated(self, far: &FarMemory, threads: usize) -> LineTimes {
@@ -132,6 +141,17 @@ mod tests {
         let bytes = vec![7; 1 << 20];
         let near = LineTimes::measure(&[&bytes, &bytes[..100], &bytes[5..]]).unwrap();
         assert!(near.in_order_ns > 0.0 && near.alone_ns > 0.0, "{near:?}");
+    }
+
+    #[test]
+    fn the_mean_of_none_is_none() {
+        assert_eq!(LineTimes::mean(&[]), None);
+        let twice = LineTimes {
+            in_order_ns: 10.0,
+            alone_ns: 300.0,
+        };
+        let mean = LineTimes::mean(&[LineTimes::USUAL, twice]).unwrap();
+        assert_eq!((mean.in_order_ns, mean.alone_ns), (7.5, 200.0));
     }
 
     #[test]

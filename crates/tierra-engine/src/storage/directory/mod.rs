@@ -217,13 +217,19 @@ impl DatabaseDirectory {
         self.directory.sync()
     }
 
-    /// The options for opening or making a pool at this path.
-    pub(crate) fn pool_options(&self, path: &Path, options: &DatabaseOptions) -> PoolOptions {
+    /// The options for opening or making a tier's pool at this path.
+    pub(crate) fn pool_options(
+        &self,
+        tier: &str,
+        path: &Path,
+        options: &DatabaseOptions,
+    ) -> PoolOptions {
         let recorder = self
             .own_name(path)
             .map(|name| self.directory.recorder_of(name));
         PoolOptions {
             capacity_bytes: options.capacity_bytes,
+            far_device: options.far_device(tier).cloned(),
             at_version: options.to_version,
             machine: options.machine.clone(),
             recorder: recorder.flatten(),
@@ -309,7 +315,7 @@ impl DatabaseDirectory {
         options: &DatabaseOptions,
     ) -> Result<(), PoolError> {
         let path = self.path_of(tier);
-        let pool = match Pool::open(&path, &self.pool_options(&path, options)) {
+        let pool = match Pool::open(&path, &self.pool_options(&tier.name, &path, options)) {
             Ok(pool) => pool,
             Err(_) => {
                 if Pool::is_interrupted_creation(&path, tier.pool_id).unwrap_or(false) {

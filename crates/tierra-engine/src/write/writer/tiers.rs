@@ -115,7 +115,7 @@ impl Writer {
         let options = PoolOptions {
             capacity_bytes: None,
             id: Some(line.pool_id),
-            ..directory.pool_options(&path, &self.storage.options)
+            ..directory.pool_options(name, &path, &self.storage.options)
         };
         change(&mut directory, |file| {
             file.tiers.retain(|line| !left.contains(line));
