@@ -9,6 +9,7 @@ pub(crate) mod framed;
 pub(crate) mod frames_ahead;
 pub(crate) mod methods;
 mod opening;
+mod others;
 mod pattern;
 mod rebuild;
 mod same_rows;
@@ -20,7 +21,7 @@ pub use self::pattern::ReadPattern;
 pub(crate) use self::segments::Segments;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use self_cell::self_cell;
 use tierra_column::bits::BLOCK_LEN;
@@ -111,6 +112,8 @@ pub struct Segment {
     placeholders: Arc<Placeholders>,
     /// The same rows, read from the replicas in which single values are looked up; `None` if these are the ones that scans read.
     looked_up: Option<Arc<Segment>>,
+    /// The same rows read in other tiers, made when they are first asked for.
+    others: OnceLock<Box<[Arc<Segment>]>>,
 }
 
 impl Segment {

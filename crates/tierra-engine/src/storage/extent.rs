@@ -21,7 +21,7 @@ use crate::manifest::{CopyEntry, ExtentEntry, ExtentId};
 use crate::spec::replicas::TierId;
 use crate::storage::losses::Losses;
 use crate::storage::revalidation::RevalidationReason;
-use crate::storage::tier::{Tier, TierLines};
+use crate::storage::tier::{Reader, Tier, TierLines};
 
 /// The content and table of an extent: stored in its header, and checked when a manifest names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +133,11 @@ impl ExtentCopy {
     /// The far memory that it is taken for now.
     pub(crate) fn emulated(&self) -> Option<FarMemory> {
         self.lines.emulated()
+    }
+
+    /// Counts a reader of its tier, as long as what is returned lives.
+    pub(crate) fn reading(&self) -> Reader<'_> {
+        self.lines.reading()
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
@@ -287,7 +292,7 @@ impl std::fmt::Debug for ExtentCopy {
 }
 
 /// Copies are read by turns if reading takes at most this many times what it takes of the fastest.
-const ALIKE: f64 = 1.1;
+pub(crate) const ALIKE: f64 = 1.1;
 
 /// Which copy of an extent is read, by its number.
 fn to_read(id: ExtentId, owner: Owner, copies: &[Arc<ExtentCopy>]) -> usize {
@@ -416,6 +421,26 @@ impl OwnedExtent {
         is_other.then(|| self.with_copies(self.copies.clone(), self.elsewhere.clone()))
     }
 
+    /// Its copy in a tier, unless it cannot be repaired.
+    pub(crate) fn copy_in(&self, tier: TierId) -> Option<usize> {
+        let is_it = |copy: &Arc<ExtentCopy>| copy.tier() == tier && !copy.refuses_repair();
+        self.copies.iter().position(is_it)
+    }
+
+    /// The same extent, read in a tier, if it has a copy there. Losses are noted in this one, which outlives the other.
+    pub(crate) fn read_in(self: &Arc<Self>, tier: TierId) -> Arc<Self> {
+        match self.copy_in(tier) {
+            Some(read) if read != self.read => Arc::new(Self {
+                read,
+                copies: self.copies.clone(),
+                elsewhere: self.elsewhere.clone(),
+                losses: self.losses.clone(),
+                ..**self
+            }),
+            _ => self.clone(),
+        }
+    }
+
     /// Its entry for a manifest.
     pub(crate) fn entry(&self) -> ExtentEntry {
         let there = self.copies.iter().map(|copy| copy.entry());
@@ -448,6 +473,7 @@ mod tests {
         LineTimes {
             in_order_ns,
             alone_ns,
+            shared_ns: 0.0,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A tier with an open pool.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -119,6 +119,22 @@ impl Tier {
     }
 }
 
+/// How many read a tier now: cursors with a morsel, and groups of lookups. Written once for each of them, by all cores, so that it has a
+/// line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Readers(AtomicUsize);
+
+/// A reader of a tier, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reader<'a>(&'a TierLines);
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        self.0.end_reading();
+    }
+}
+
 /// How long reading a tier's lines takes, as [`Database::calibrate_tiers`](crate::Database::calibrate_tiers) measured it. Clones share
 /// it.
 #[derive(Clone, Debug)]
@@ -126,6 +142,7 @@ pub(crate) struct TierLines {
     measured: Arc<Mutex<Option<LineTimes>>>,
     /// The far memory that it is taken for while far memory is emulated; `None`: that which is emulated then.
     device: Option<FarDevice>,
+    readers: Arc<Readers>,
     /// That share emulated bandwidth. Asking the system takes too long for every scan.
     threads: usize,
 }
@@ -136,6 +153,7 @@ impl TierLines {
         TierLines {
             measured: Arc::default(),
             device: device.cloned(),
+            readers: Arc::default(),
             threads: thread::available_parallelism().map_or(1, usize::from),
         }
     }
@@ -151,12 +169,43 @@ impl TierLines {
         usual.map(|usual| own.unwrap_or(usual))
     }
 
-    /// As measured, or [`LineTimes::USUAL`]; at least as slow as the far memory that is emulated, for a thread while all read.
+    /// For a thread while one on each core reads.
     pub(crate) fn times(&self) -> LineTimes {
+        self.times_alone().loaded(self.threads)
+    }
+
+    /// As measured, or [`LineTimes::USUAL`]; at least as slow as the far memory that is emulated, for a thread while no other reads.
+    fn times_alone(&self) -> LineTimes {
         let measured = *self.lock();
         let times = measured.unwrap_or(LineTimes::USUAL);
         let emulated = self.emulated();
-        emulated.map_or(times, |far| times.emulated(&far, self.threads))
+        emulated.map_or(times, |far| times.emulated(&far))
+    }
+
+    /// For a thread while no other reads; `None` if they are not known.
+    pub(crate) fn known_alone(&self) -> Option<LineTimes> {
+        self.is_known().then(|| self.times_alone())
+    }
+
+    /// How many read it now.
+    pub(crate) fn readers(&self) -> usize {
+        // Relaxed, here and below: it is out of date at once, and only the speed depends on it.
+        self.readers.0.load(Ordering::Relaxed)
+    }
+
+    /// One more reads it, until [`Self::end_reading`].
+    pub(crate) fn begin_reading(&self) {
+        self.readers.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end_reading(&self) {
+        self.readers.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// One more reads it as long as this lives.
+    pub(crate) fn reading(&self) -> Reader<'_> {
+        self.begin_reading();
+        Reader(self)
     }
 
     /// Whether they are known: measured, or those of a far memory of its own.
@@ -179,6 +228,20 @@ impl TierLines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readers_are_counted_by_all_clones_and_no_longer_than_they_read() {
+        let lines = TierLines::of(None);
+        let clone = lines.clone();
+        let first = lines.reading();
+        {
+            let _second = clone.reading();
+            assert_eq!(lines.readers(), 2);
+        }
+        assert_eq!(clone.readers(), 1);
+        drop(first);
+        assert_eq!(lines.readers(), 0);
+    }
 
     #[test]
     fn a_tier_is_taken_for_its_own_far_memory_while_any_is_emulated() {

@@ -392,7 +392,7 @@ impl Rounds {
             LineTimes::measure(&[&region])
         })?;
         // Tiers may be unlike, and each object is in one.
-        let emulated = emulated.iter().map(|far| stored.emulated(far, 1));
+        let emulated = emulated.iter().map(|far| stored.emulated(far));
         let emulated: Vec<LineTimes> = emulated.collect();
         let stored = LineTimes::mean(&emulated).unwrap_or(stored);
         let costs = Costs::of(stored, near);
