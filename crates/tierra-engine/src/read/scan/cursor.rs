@@ -362,6 +362,7 @@ impl ScanCursor {
                             break;
                         }
                         NextMorsel::OthersFirst => {
+                            self.load.end();
                             are_others_first = true;
                             break;
                         }
@@ -545,7 +546,7 @@ impl ScanCursor {
             return Ok(());
         }
         self.conditions.bind((at, other), segment, version, spec)?;
-        self.counting.begin_block(segment);
+        self.counting.begin_block(segment, other.is_some());
         self.ask_ahead(segment, block);
         let next = self.next_block();
         if self.select(segment, block, spec, &mut mask)? {

@@ -275,6 +275,7 @@ mod tests {
         }
         let expected = (0..ROWS).filter(|at| at % 7 == 3 && at % 1000 != 0);
         assert_eq!(rows, expected.count() as i64);
+        assert!(cursor.counters().blocks_elsewhere > 0);
         drop(cursor);
         let counts = ["far", "b"].map(|tier| lines(&database, tier).readers());
         assert_eq!(counts, [0, 0]);
