@@ -112,7 +112,7 @@ fn far_is_slow_near_is_not_and_answers_agree() {
 fn the_faster_of_two_devices_is_read(dir: &Path) {
     let device = |setting: &str| FarDevice::new(setting.parse().unwrap()).unwrap();
     for (far, b, faster) in [("2GB/s", "1GB/s", "far"), ("1GB/s", "2GB/s", "b")] {
-        let of_tier = |name: &str, rate| {
+        let of_tier = |name: &str, rate: &str| {
             let setting = format!("sequential={rate},random={rate}");
             (name.to_owned(), device(&setting))
         };
@@ -123,7 +123,8 @@ fn the_faster_of_two_devices_is_read(dir: &Path) {
         };
         let path = dir.join(format!("faster-{faster}"));
         let database = Database::create(&path, &options).unwrap();
-        database.add_tier("b", &path.join("b.pool")).unwrap();
+        let pool = dir.join(format!("faster-{faster}.pool"));
+        database.add_tier("b", &pool).unwrap();
         let replicas = Replicas {
             table: ["far", "b"].map(str::to_owned).into(),
             ..Replicas::default()

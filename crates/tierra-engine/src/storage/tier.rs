@@ -119,8 +119,8 @@ impl Tier {
     }
 }
 
-/// How many read a tier now: cursors with a morsel, and groups of lookups. Written once for each of them, by all cores, so that it has a
-/// line of its own.
+/// How many read a tier now: cursors with a morsel, and groups of lookups. Written twice for each of them, by all cores, so that it has
+/// a line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Readers(AtomicUsize);
