@@ -5,14 +5,15 @@
 
 mod support;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use support::{all_rows, options, rows, spec};
-use tierra_engine::{Database, DatabaseOptions, RowId, Table};
+use tierra_engine::{Database, DatabaseOptions, ReadPattern, Replicas, RowId, Table};
 use tierra_interleave::{Execution, Lookups};
-use tierra_memory::emulation;
+use tierra_memory::emulation::{self, FarDevice};
 use tierra_memory::measure::CpuTime;
 
 const MS: Duration = Duration::from_millis(1);
@@ -104,4 +105,45 @@ fn far_is_slow_near_is_not_and_answers_agree() {
     let (_, took) = timed("persist=50ms", || table.append(&[rows(0..1)]).unwrap());
     took.assert_waited(50 * MS, true, "append");
     assert_eq!(all_rows(&table), rows(0..1));
+    the_faster_of_two_devices_is_read(dir.path());
+}
+
+/// Of tiers that are taken for far memories of their own, the faster is read, whatever else is emulated.
+fn the_faster_of_two_devices_is_read(dir: &Path) {
+    let device = |setting: &str| FarDevice::new(setting.parse().unwrap()).unwrap();
+    for (far, b, faster) in [("2GB/s", "1GB/s", "far"), ("1GB/s", "2GB/s", "b")] {
+        let of_tier = |name: &str, rate: &str| {
+            let setting = format!("sequential={rate},random={rate}");
+            (name.to_owned(), device(&setting))
+        };
+        let options = DatabaseOptions {
+            near_memory_bytes: Some(0),
+            far_devices: vec![of_tier("far", far), of_tier("b", b)],
+            ..options()
+        };
+        let path = dir.join(format!("faster-{faster}"));
+        let database = Database::create(&path, &options).unwrap();
+        let pool = dir.join(format!("faster-{faster}.pool"));
+        database.add_tier("b", &pool).unwrap();
+        let replicas = Replicas {
+            table: ["far", "b"].map(str::to_owned).into(),
+            ..Replicas::default()
+        };
+        let table = database.create_table_in(spec("t", vec![0]), replicas);
+        let table = table.unwrap();
+        table.append(&[rows(0..5000)]).unwrap();
+        table.seal().unwrap();
+        database.wait_for_near_copies().unwrap();
+        let read_in = || {
+            let sources = table.snapshot().sources(0, ReadPattern::Sequential);
+            let tiers: Vec<_> = sources.into_iter().filter_map(|it| it.tier).collect();
+            tiers
+        };
+        assert_eq!(read_in(), ["far"], "nothing is known of them");
+        emulation::set(emulation::parse("latency=0").unwrap()).unwrap();
+        database.choose_replicas().unwrap();
+        assert_eq!(read_in(), [faster]);
+        assert_eq!(all_rows(&table), rows(0..5000));
+        emulation::set(None).unwrap();
+    }
 }

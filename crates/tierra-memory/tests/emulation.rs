@@ -9,7 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tierra_interleave::{Choice, Cx, Execution, GroupSize, Mode, map_into};
-use tierra_memory::emulation::{self, EmulationError, FarMemory, begin_read, count_as_far};
+use tierra_memory::emulation::{
+    self, EmulationError, FarDevice, FarMemory, begin_read, count_as_far,
+};
 use tierra_memory::measure::{CpuTime, record};
 use tierra_memory::{MemoryGate, Pool, PoolOptions, Region, Speed, in_mode, persist};
 
@@ -157,6 +159,35 @@ fn far_pools_are_far_and_near_pools_are_not() {
                 true => assert!(took.time >= waits, "{took:?}"),
                 false => assert!(took.busy < waits, "{took:?}"),
             }
+        }
+    }
+}
+
+#[test]
+fn a_pool_is_as_slow_as_the_device_that_it_is_taken_for() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    for (setting, device, is_slow) in [
+        ("latency=0", "latency=20ms", true),
+        ("latency=20ms", "latency=0", false),
+    ] {
+        let device = FarDevice::new(device.parse().unwrap()).unwrap();
+        let options = PoolOptions {
+            far_device: Some(device),
+            ..PoolOptions::default()
+        };
+        let path = dir.path().join(setting);
+        drop(Pool::create(&path, &options).unwrap());
+        let pool = Pool::open(&path, &options).unwrap();
+        assert!(pool.far_device().is_some());
+        let mut writer = pool.allocate(8 << 20, 1).unwrap();
+        writer.fill(3);
+        let bytes = pool.bytes(writer.finish().unwrap().extent());
+        let _on = emulate(setting);
+        let ((), took) = timed(|| drop(begin_read(&bytes[4 << 20..(4 << 20) + 4096])));
+        match is_slow {
+            true => assert!(took.time >= 2 * TICK, "{took:?}"),
+            false => assert!(took.busy < 2 * TICK, "{took:?}"),
         }
     }
 }

@@ -484,6 +484,7 @@ struct Counts {
     bytes_copied: Count,
     blocks_helped: Count,
     blocks_shared: Count,
+    blocks_elsewhere: Count,
     lookups: Count,
     index_lookups: Count,
     suspensions: Count,
@@ -503,6 +504,7 @@ impl Counts {
             bytes_copied: count("bytes_copied"),
             blocks_helped: count("blocks_helped"),
             blocks_shared: count("blocks_shared"),
+            blocks_elsewhere: count("blocks_elsewhere"),
             lookups: count("lookups"),
             index_lookups: count("index_lookups"),
             suspensions: count("suspensions"),
@@ -538,6 +540,11 @@ impl Counts {
             &self.blocks_shared,
             now.blocks_shared,
             self.seen.blocks_shared,
+        );
+        add(
+            &self.blocks_elsewhere,
+            now.blocks_elsewhere,
+            self.seen.blocks_elsewhere,
         );
         add(&self.lookups, now.lookups, self.seen.lookups);
         add(

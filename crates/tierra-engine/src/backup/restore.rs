@@ -219,7 +219,7 @@ impl Backup {
                 return Err(PoolError::Exists { path }.into());
             }
             // What is named is taken for the restore's own, should it be interrupted.
-            Pool::check_free(&path, &directory.pool_options(&path, options))?;
+            Pool::check_free(&path, &directory.pool_options(&tier.name, &path, options))?;
             lines.push(TierLine {
                 name: tier.name.clone(),
                 pool_id: lineage_mark(),
@@ -235,7 +235,7 @@ impl Backup {
             let path = directory.path_of(line);
             let pool_options = PoolOptions {
                 id: Some(line.pool_id),
-                ..directory.pool_options(&path, options)
+                ..directory.pool_options(&line.name, &path, options)
             };
             let pool = Pool::create(&path, &pool_options)?;
             match access.check(&pool) {

@@ -1,6 +1,7 @@
 //! Measures how long reading lines takes in each tier, of the tables that lie there.
 
 use std::sync::Arc;
+use std::thread;
 
 use tierra_memory::emulation;
 use tierra_memory::placement::LineTimes;
@@ -28,13 +29,17 @@ impl Database {
                 let segments = versions.iter().flat_map(|version| version.segments.iter());
                 segments.flat_map(|segment| segment.extents().iter().flatten())
             };
+            let threads = thread::available_parallelism().map_or(1, usize::from);
             for tier in &self.storage().tiers().open {
                 let copies = extents().flat_map(|extent| extent.copies());
                 let there = copies.filter(|copy| copy.tier() == tier.id);
                 let pieces: Vec<&[u8]> = there.map(|copy: &Arc<ExtentCopy>| &***copy).collect();
                 let times = self
                     .storage()
-                    .read_validated(|| LineTimes::measure(&pieces))
+                    .read_validated(|| {
+                        let alone = LineTimes::measure(&pieces)?;
+                        Some(alone.shared_by(&pieces, threads))
+                    })
                     .map_err(CalibrateError::Scan)?;
                 if let Some(times) = times {
                     tier.lines.set(Some(times));
@@ -49,7 +54,7 @@ impl Database {
 
     /// Takes these for the times of a tier's lines, until they are measured or the database is opened again; `None`: what they were
     /// when it was opened. For memory whose times are known, and to have the replicas of one tier read: make all others slow. It counts
-    /// from the next [`Database::choose_replicas`] on.
+    /// from the next [`Database::choose_replicas`] on, and for scans that begin then.
     ///
     /// # Errors
     /// [`TierError::Unknown`]: no open tier has this name.

@@ -6,10 +6,11 @@
 //! cell far latency=300ns,misses=10,.. = 24 interleaved
 //! levels far off aggregate 24 1 = scalar 1 18 no, avx512 19 24 no
 //!                                                tier, far memory, operator, threads, shared columns = the rows of a mix
-//! lines 4.9 98.5 = far                           nanoseconds of a line in order, of a line alone = tier
+//! lines 4.9 98.5 1.2 = far                       nanoseconds of a line in order, of a line alone, of a line in order while
+//!                                                all cores read = tier
 //! ```
 //! between the lines that every [`MeasuredFile`] has. Version 1 had keys and cells only, version 2 no levels, version 3 no
-//! lines.
+//! lines, version 4 lines without the third time.
 //!
 //! Invariant: only a whole file that this machine wrote is used. The database opens without any other and logs that once; only
 //! the speed of lookups and scans changes.
@@ -29,7 +30,7 @@ use super::{Calibration, GateCalibration, Mix, Situation};
 pub(crate) const CALIBRATION_FILE: &str = "calibration";
 const FORMAT: MeasuredFile = MeasuredFile {
     what: "calibration",
-    version: 4,
+    version: 5,
     len_max: 1 << 18,
 };
 /// The word for no emulation, here and in SQL.
@@ -103,9 +104,13 @@ impl Calibration {
             let LineTimes {
                 in_order_ns,
                 alone_ns,
+                shared_ns,
             } = times;
-            writeln!(text, "{LINES} {in_order_ns} {alone_ns} = {tier}")
-                .expect("no writer of strings fails");
+            writeln!(
+                text,
+                "{LINES} {in_order_ns} {alone_ns} {shared_ns} = {tier}"
+            )
+            .expect("no writer of strings fails");
         }
         FORMAT.write(&path, &text)?;
         Ok(path)
@@ -137,20 +142,28 @@ fn entry(line: &str) -> Result<Entry, String> {
 }
 
 fn lines(line: &str) -> Result<(String, LineTimes), String> {
-    let expected = || format!("expected two times above 0 in nanoseconds = a tier, found {line:?}");
+    let expected = || {
+        format!(
+            "expected two times above 0 and one of at least 0 in nanoseconds = a tier, found {line:?}"
+        )
+    };
     let (times, tier) = line.split_once(" = ").ok_or_else(expected)?;
-    let &[in_order, alone] = &words(times)[..] else {
+    let &[in_order, alone, shared] = &words(times)[..] else {
         return Err(expected());
     };
     let time = |text: &str| {
         let ns = text.parse().ok();
-        ns.filter(|ns: &f64| ns.is_finite() && *ns > 0.0)
+        ns.filter(|ns: &f64| ns.is_finite() && *ns >= 0.0)
             .ok_or_else(expected)
     };
     let times = LineTimes {
         in_order_ns: time(in_order)?,
         alone_ns: time(alone)?,
+        shared_ns: time(shared)?,
     };
+    if times.in_order_ns == 0.0 || times.alone_ns == 0.0 {
+        return Err(expected());
+    }
     Ok((tier.to_owned(), times))
 }
 
@@ -251,6 +264,7 @@ mod tests {
                 LineTimes {
                     in_order_ns: 4.25,
                     alone_ns: 1e3,
+                    shared_ns: 0.5,
                 },
             )])
     }
@@ -285,8 +299,10 @@ mod tests {
             ("levels far off select 2 1 = scalar 2 1 no", "two cores"),
             ("levels far off select 2 1 = mmx 1 2 no", "mmx"),
             ("lines 5.1 = far", "two times"),
-            ("lines 5.1 0 = far", "two times"),
-            ("lines 5.1 inf = far", "two times"),
+            ("lines 5.1 90 = far", "two times"),
+            ("lines 5.1 0 1 = far", "two times"),
+            ("lines 5.1 inf 1 = far", "two times"),
+            ("lines 5.1 90 -1 = far", "two times"),
             ("cell far off 48 plain", "expected a lookup"),
             ("", "expected a lookup"),
         ] {

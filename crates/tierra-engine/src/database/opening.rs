@@ -156,7 +156,7 @@ impl Database {
         let path = directory.path_of(&line);
         let options = PoolOptions {
             id: Some(pool_id),
-            ..directory.pool_options(&path, options)
+            ..directory.pool_options(FIRST_NAME, &path, options)
         };
         // What is named is taken for the creation's own, should it be interrupted.
         Pool::check_free(&path, &options)?;
@@ -258,7 +258,7 @@ pub(crate) fn remove_pools(
 ) -> Result<(), PoolError> {
     for line in &directory.file().tiers {
         let path = directory.path_of(line);
-        match Pool::open(&path, &directory.pool_options(&path, options)) {
+        match Pool::open(&path, &directory.pool_options(&line.name, &path, options)) {
             Ok(pool)
                 if pool.id() == line.pool_id
                     && (directory.is_inside(&path) || open::is_of(directory, &pool)) =>

@@ -21,6 +21,7 @@ use crate::read::rows::{Filling, Projection, Rows};
 use crate::read::scan::ScanSpec;
 use crate::segment::Segment;
 use crate::storage::READS_MOST;
+use crate::storage::extent::ExtentCopy;
 use crate::table::input::canonical;
 use crate::table::requests::Request;
 use crate::table::snapshot::Snapshot;
@@ -252,6 +253,8 @@ impl Snapshot {
         };
         // The first cell stands for all: a gate decides the speed, never the result.
         let gate = table.cell_gate(first.segment.speed(*column)).now();
+        let copy = first.segment.copy_of_several(*column);
+        let reading = copy.map(ExtentCopy::reading);
         lookups.run(gate, count, |execution, size, part| {
             let cells = ByColumn {
                 rows: &sealed,
@@ -263,6 +266,7 @@ impl Snapshot {
             };
             in_mode!(execution, M => read_cells::<M, _>(size, cells, &mut gathering))
         });
+        drop(reading);
         sample(count, |cell| {
             let (column, row) = (projection[cell / sealed.len()], cell % sealed.len());
             sealed[row].segment.uses()[column].looked_up(SAMPLED);

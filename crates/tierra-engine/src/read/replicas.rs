@@ -73,7 +73,7 @@ impl Snapshot {
         sources
     }
 
-    /// Whether a reader chooses for some of a column's rows: among several replicas, or among copies whose tiers were measured.
+    /// Whether a reader chooses for some of a column's rows: among several replicas, or among copies whose tiers' times are known.
     ///
     /// # Panics
     /// If there is no such column.
@@ -83,7 +83,7 @@ impl Snapshot {
             let mut replicas = segment.entry().replicas(column);
             let of_first = replicas.next().map(|place| place.extent as usize);
             let extent = of_first.and_then(|extent| segment.extents()[extent].as_ref());
-            replicas.next().is_some() || extent.is_some_and(|extent| extent.has_measured_copies())
+            replicas.next().is_some() || extent.is_some_and(|extent| extent.has_known_copies())
         })
     }
 

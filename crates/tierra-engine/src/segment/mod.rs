@@ -9,6 +9,7 @@ pub(crate) mod framed;
 pub(crate) mod frames_ahead;
 pub(crate) mod methods;
 mod opening;
+mod others;
 mod pattern;
 mod rebuild;
 mod same_rows;
@@ -20,11 +21,12 @@ pub use self::pattern::ReadPattern;
 pub(crate) use self::segments::Segments;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use self_cell::self_cell;
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Chunk, Encoding};
+use tierra_memory::emulation::FarMemory;
 use tierra_memory::placement::{LineTimes, Uses};
 use tierra_memory::{NearCopy, Speed};
 
@@ -110,6 +112,8 @@ pub struct Segment {
     placeholders: Arc<Placeholders>,
     /// The same rows, read from the replicas in which single values are looked up; `None` if these are the ones that scans read.
     looked_up: Option<Arc<Segment>>,
+    /// The same rows read in other tiers, made when they are first asked for.
+    others: OnceLock<Box<[Arc<Segment>]>>,
 }
 
 impl Segment {
@@ -275,6 +279,13 @@ impl Segment {
         let place = self.entry.replica(self.slots.replica(column));
         let extent = self.extents[place.extent as usize].as_ref();
         extent.map_or(&[], |extent| &extent.read()[range_of(place)])
+    }
+
+    /// The far memory that this copy is taken for now.
+    pub(crate) fn stored_emulated(&self, column: usize) -> Option<FarMemory> {
+        let place = self.entry.replica(self.slots.replica(column));
+        let extent = self.extents[place.extent as usize].as_ref()?;
+        extent.read().emulated()
     }
 
     /// The stored place of a column's chunk. It identifies the content, because stored chunks are never overwritten.

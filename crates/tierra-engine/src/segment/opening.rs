@@ -4,7 +4,7 @@
 //! placeholder, unless another replica is read in its place.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tierra_column::bits::BLOCK_LEN;
 use tierra_column::{Chunk, FormatError, LogicalType, ValueChecksums};
@@ -267,6 +267,7 @@ impl Segment {
             extents,
             placeholders,
             looked_up: None,
+            others: OnceLock::new(),
         };
         // What is asked for near in an encoding of its own is so for lookups as well.
         let is_fixed = |column| match &opened.chunks.borrow_owner().bytes[column] {
@@ -286,7 +287,10 @@ impl Segment {
                 Arc::clone(if counts { uses } else { &elsewhere })
             });
             let uses = uses.collect();
-            opened.looked_up = Some(opened.with_slots(slots, spec, uses, looked_up)?);
+            let looked_up = opened.with_slots(slots, spec, uses, looked_up)?;
+            // Who reads these rows wants these replicas.
+            let _ = looked_up.others.set(Box::default());
+            opened.looked_up = Some(looked_up);
         }
         Ok(Arc::new(opened))
     }

@@ -57,6 +57,11 @@ fn cost_ns(reads: Reads, place: &ChunkPlace, rows: usize, lines: LineTimes) -> f
     }
 }
 
+/// Nanoseconds of one thread for all values of a chunk in order.
+pub(super) fn scan_ns(place: &ChunkPlace, rows: usize, lines: LineTimes) -> f64 {
+    cost_ns(Reads::InOrder, place, rows.max(1), lines) * rows as f64
+}
+
 impl Slots {
     /// Of replicas that can be read, in the order of the entry; `lines` are those of the tier from which a chunk is read. The first
     /// replica of a column without any takes its slot: a placeholder stands for it.
@@ -149,6 +154,20 @@ impl Slots {
         })
     }
 
+    /// The same with other replicas of the columns in their slots, by the slots that they have here, for scans and lookups.
+    pub(super) fn with_read(&self, slot_of: impl Fn(usize) -> usize) -> Slots {
+        let mut slots = self.slots.clone();
+        for column in 0..self.columns() {
+            slots.swap(column, slot_of(column));
+        }
+        let looked_up = slots[..self.columns()].into();
+        Slots {
+            slots,
+            looked_up,
+            looks_up_near: vec![true; self.columns()].into(),
+        }
+    }
+
     /// Whether a near copy of the replica that is scanned serves lookups as well as the replica chosen for them.
     pub(super) fn looks_up_near(&self, column: usize) -> bool {
         self.looks_up_near[column]
@@ -222,6 +241,22 @@ mod tests {
         entry
     }
 
+    #[test]
+    fn others_are_read_in_the_slots_of_their_columns() {
+        let entry = entry(&[(Encoding::Static, 4.0), (Encoding::Dynamic, 1.3)]);
+        let slots = Slots::new(&entry, &all(&entry), |_| LineTimes::USUAL);
+        assert_eq!(chosen(&slots), (1, 0));
+        let other = slots.with_read(|_| 1);
+        assert_eq!(chosen(&other), (0, 0));
+        assert_eq!(other.replica(1), slots.replica(0));
+        assert_eq!(chosen(&slots.with_read(|column| column)), (1, 1));
+        let ns = |number| {
+            let place = entry.replica(ReplicaNumber { column: 0, number });
+            scan_ns(place, ROWS as usize, LineTimes::USUAL)
+        };
+        assert!(ns(1) < ns(0));
+    }
+
     /// The numbers of the replicas that are scanned and looked up.
     fn chosen(slots: &Slots) -> (usize, usize) {
         (slots.replica(0).number, slots.looked_up[0].number)
@@ -239,6 +274,7 @@ mod tests {
         LineTimes {
             in_order_ns,
             alone_ns,
+            shared_ns: 0.0,
         }
     }
 

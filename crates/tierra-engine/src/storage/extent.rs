@@ -13,6 +13,7 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tierra_memory::emulation::FarMemory;
 use tierra_memory::placement::LineTimes;
 use tierra_memory::{BegunRead, Copied, CopyMethod, Extent, FileReads, Finished, Pool};
 
@@ -20,7 +21,7 @@ use crate::manifest::{CopyEntry, ExtentEntry, ExtentId};
 use crate::spec::replicas::TierId;
 use crate::storage::losses::Losses;
 use crate::storage::revalidation::RevalidationReason;
-use crate::storage::tier::{Tier, TierLines};
+use crate::storage::tier::{Reader, Tier, TierLines};
 
 /// The content and table of an extent: stored in its header, and checked when a manifest names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +128,16 @@ impl ExtentCopy {
     /// How long reading a line takes.
     pub(crate) fn line_times(&self) -> LineTimes {
         self.lines.times()
+    }
+
+    /// The far memory that it is taken for now.
+    pub(crate) fn emulated(&self) -> Option<FarMemory> {
+        self.lines.emulated()
+    }
+
+    /// Counts a reader of its tier, as long as what is returned lives.
+    pub(crate) fn reading(&self) -> Reader<'_> {
+        self.lines.reading()
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
@@ -281,7 +292,7 @@ impl std::fmt::Debug for ExtentCopy {
 }
 
 /// Copies are read by turns if reading takes at most this many times what it takes of the fastest.
-const ALIKE: f64 = 1.1;
+pub(crate) const ALIKE: f64 = 1.1;
 
 /// Which copy of an extent is read, by its number.
 fn to_read(id: ExtentId, owner: Owner, copies: &[Arc<ExtentCopy>]) -> usize {
@@ -297,8 +308,8 @@ fn to_read(id: ExtentId, owner: Owner, copies: &[Arc<ExtentCopy>]) -> usize {
     }
     let lines = || sound.iter().map(|copy| &copies[*copy].lines);
     let times: Vec<LineTimes> = lines().map(TierLines::times).collect();
-    // What was not measured may be a disk: only what is known to be as fast has its turn.
-    let (turn, alike) = match lines().all(TierLines::is_measured) {
+    // What is not known may be a disk: only what is known to be as fast has its turn.
+    let (turn, alike) = match lines().all(TierLines::is_known) {
         true => (id.0, ALIKE),
         false => (0, 1.0),
     };
@@ -399,15 +410,35 @@ impl OwnedExtent {
         &self.copies[self.read]
     }
 
-    /// Whether it has several copies, in tiers that were all measured.
-    pub(crate) fn has_measured_copies(&self) -> bool {
-        self.copies.len() > 1 && self.copies.iter().all(|copy| copy.lines.is_measured())
+    /// Whether it has several copies, in tiers whose times are all known.
+    pub(crate) fn has_known_copies(&self) -> bool {
+        self.copies.len() > 1 && self.copies.iter().all(|copy| copy.lines.is_known())
     }
 
     /// The same extent, read from the copy that is to be read now; `None` if it is.
     pub(crate) fn read_elsewhere(&self) -> Option<Arc<Self>> {
         let is_other = to_read(self.id, self.owner, &self.copies) != self.read;
         is_other.then(|| self.with_copies(self.copies.clone(), self.elsewhere.clone()))
+    }
+
+    /// Its copy in a tier, unless it cannot be repaired.
+    pub(crate) fn copy_in(&self, tier: TierId) -> Option<usize> {
+        let is_it = |copy: &Arc<ExtentCopy>| copy.tier() == tier && !copy.refuses_repair();
+        self.copies.iter().position(is_it)
+    }
+
+    /// The same extent, read in a tier, if it has a copy there. Losses are noted in this one, which outlives the other.
+    pub(crate) fn read_in(self: &Arc<Self>, tier: TierId) -> Arc<Self> {
+        match self.copy_in(tier) {
+            Some(read) if read != self.read => Arc::new(Self {
+                read,
+                copies: self.copies.clone(),
+                elsewhere: self.elsewhere.clone(),
+                losses: self.losses.clone(),
+                ..**self
+            }),
+            _ => self.clone(),
+        }
     }
 
     /// Its entry for a manifest.
@@ -442,6 +473,7 @@ mod tests {
         LineTimes {
             in_order_ns,
             alone_ns,
+            shared_ns: 0.0,
         }
     }
 

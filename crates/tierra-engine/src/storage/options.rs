@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use tierra_memory::emulation::FarDevice;
 use tierra_memory::simulation::Recorder;
 
 use crate::storage::read_checks::VerifyReads;
@@ -34,6 +35,9 @@ pub struct DatabaseOptions {
     pub to_version: Option<u64>,
     /// Opens the database read-only. This also happens if its directory cannot be written.
     pub read_only: bool,
+    /// The far memories that tiers are taken for while far memory is emulated, by the names of the tiers, also of those that are added
+    /// later. All others share the one that is emulated then.
+    pub far_devices: Vec<(String, FarDevice)>,
     /// For tests: the root of the machine's description in which DAX devices are looked up; `None`: `/`. See
     /// [`PoolOptions::machine`](tierra_memory::PoolOptions::machine).
     #[doc(hidden)]
@@ -41,4 +45,14 @@ pub struct DatabaseOptions {
     /// For simulated power cuts: records what is stored in the directory and its pools, which are then not durable.
     #[doc(hidden)]
     pub recorder: Option<Recorder>,
+}
+
+impl DatabaseOptions {
+    /// The far memory that a tier is taken for, if it has one of its own.
+    pub(crate) fn far_device(&self, tier: &str) -> Option<&FarDevice> {
+        let mut devices = self.far_devices.iter();
+        devices
+            .find(|(name, _)| name == tier)
+            .map(|(_, device)| device)
+    }
 }

@@ -1,11 +1,11 @@
 //! A tier with an open pool.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tierra_memory::emulation::{self, FarMemory};
+use tierra_memory::emulation::{self, FarDevice, FarMemory};
 use tierra_memory::placement::LineTimes;
 use tierra_memory::{CopyMethod, Pool};
 
@@ -90,7 +90,7 @@ impl Tier {
     ) -> Option<CopyMethod> {
         // Others wait for a measurement that is under way. If it panics, the last one stays.
         let mut auto = self.auto.lock().unwrap_or_else(PoisonError::into_inner);
-        auto.fastest(emulation::current(), bytes, measure)
+        auto.fastest(self.lines.emulated(), bytes, measure)
     }
 
     /// Whether pages were lost that are not noted yet.
@@ -110,12 +110,28 @@ impl Tier {
         Tier {
             id,
             name: name.into(),
+            lines: TierLines::of(pool.far_device()),
             pool,
             access,
             auto: Arc::default(),
-            lines: TierLines::default(),
             noted_epoch: Arc::default(),
         }
+    }
+}
+
+/// How many read a tier now: cursors with a morsel, and groups of lookups. Written twice for each of them, by all cores, so that it has
+/// a line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Readers(AtomicUsize);
+
+/// A reader of a tier, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reader<'a>(&'a TierLines);
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        self.0.end_reading();
     }
 }
 
@@ -124,29 +140,78 @@ impl Tier {
 #[derive(Clone, Debug)]
 pub(crate) struct TierLines {
     measured: Arc<Mutex<Option<LineTimes>>>,
+    /// The far memory that it is taken for while far memory is emulated; `None`: that which is emulated then.
+    device: Option<FarDevice>,
+    readers: Arc<Readers>,
     /// That share emulated bandwidth. Asking the system takes too long for every scan.
     threads: usize,
 }
 
-impl Default for TierLines {
-    fn default() -> Self {
+impl TierLines {
+    /// Of a tier that is taken for this far memory, or for the one that is emulated.
+    fn of(device: Option<&FarDevice>) -> Self {
         TierLines {
             measured: Arc::default(),
+            device: device.cloned(),
+            readers: Arc::default(),
             threads: thread::available_parallelism().map_or(1, usize::from),
         }
     }
-}
 
-impl TierLines {
-    /// As measured, or [`LineTimes::USUAL`]; at least as slow as the far memory that is emulated, for a thread while all read.
-    pub(crate) fn times(&self) -> LineTimes {
-        let measured = *self.lock();
-        let times = measured.unwrap_or(LineTimes::USUAL);
-        emulation::current().map_or(times, |far| times.emulated(&far, self.threads))
+    /// The far memory that it is taken for now.
+    pub(crate) fn emulated(&self) -> Option<FarMemory> {
+        self.taken_for(emulation::current())
     }
 
-    pub(crate) fn is_measured(&self) -> bool {
-        self.lock().is_some()
+    /// The far memory that it is taken for while this one is emulated.
+    fn taken_for(&self, usual: Option<FarMemory>) -> Option<FarMemory> {
+        let own = self.device.as_ref().map(|device| *device.far());
+        usual.map(|usual| own.unwrap_or(usual))
+    }
+
+    /// For a thread while one on each core reads.
+    pub(crate) fn times(&self) -> LineTimes {
+        self.times_alone().loaded(self.threads)
+    }
+
+    /// As measured, or [`LineTimes::USUAL`]; at least as slow as the far memory that is emulated, for a thread while no other reads.
+    fn times_alone(&self) -> LineTimes {
+        let measured = *self.lock();
+        let times = measured.unwrap_or(LineTimes::USUAL);
+        let emulated = self.emulated();
+        emulated.map_or(times, |far| times.emulated(&far))
+    }
+
+    /// For a thread while no other reads; `None` if they are not known.
+    pub(crate) fn known_alone(&self) -> Option<LineTimes> {
+        self.is_known().then(|| self.times_alone())
+    }
+
+    /// How many read it now.
+    pub(crate) fn readers(&self) -> usize {
+        // Relaxed, here and below: it is out of date at once, and only the speed depends on it.
+        self.readers.0.load(Ordering::Relaxed)
+    }
+
+    /// One more reads it, until [`Self::end_reading`].
+    pub(crate) fn begin_reading(&self) {
+        self.readers.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end_reading(&self) {
+        self.readers.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// One more reads it as long as this lives.
+    pub(crate) fn reading(&self) -> Reader<'_> {
+        self.begin_reading();
+        Reader(self)
+    }
+
+    /// Whether they are known: measured, or those of a far memory of its own.
+    pub(crate) fn is_known(&self) -> bool {
+        let is_described = || self.device.is_some() && emulation::current().is_some();
+        self.lock().is_some() || is_described()
     }
 
     /// `None`: they are not measured.
@@ -163,6 +228,32 @@ impl TierLines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readers_are_counted_by_all_clones_and_no_longer_than_they_read() {
+        let lines = TierLines::of(None);
+        let clone = lines.clone();
+        let first = lines.reading();
+        {
+            let _second = clone.reading();
+            assert_eq!(lines.readers(), 2);
+        }
+        assert_eq!(clone.readers(), 1);
+        drop(first);
+        assert_eq!(lines.readers(), 0);
+    }
+
+    #[test]
+    fn a_tier_is_taken_for_its_own_far_memory_while_any_is_emulated() {
+        let device = FarDevice::new(FarMemory::CXL).unwrap();
+        let (own, usual) = (TierLines::of(Some(&device)), TierLines::of(None));
+        let all = [None, Some(FarMemory::OPTANE)];
+        assert_eq!(all.map(|it| usual.taken_for(it)), all);
+        assert_eq!(
+            all.map(|it| own.taken_for(it)),
+            [None, Some(FarMemory::CXL)]
+        );
+    }
 
     #[test]
     fn auto_measures_when_enough_was_scanned_and_not_again_for_a_minute() {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tierra_column::{Encoding, FormatError};
+use tierra_memory::emulation::FarMemory;
 use tierra_memory::placement::{Candidate, Saved, Uses};
 use tierra_memory::{NearCopy, NearMemory};
 
@@ -169,6 +170,15 @@ impl<'v> Object<'v> {
             Self::Chunk(segment, column) => segment.stored(*column),
             Self::Part(part) => part.extent().read(),
             Self::Run(run) => run.extent().read(),
+        }
+    }
+
+    /// The far memory that this copy is taken for now.
+    pub(crate) fn emulated(&self) -> Option<FarMemory> {
+        match self {
+            Self::Chunk(segment, column) => segment.stored_emulated(*column),
+            Self::Part(part) => part.extent().read().emulated(),
+            Self::Run(run) => run.extent().read().emulated(),
         }
     }
 

@@ -207,6 +207,7 @@ fn the_fastest_copies_are_read() {
     let times = |in_order_ns: f64| LineTimes {
         in_order_ns,
         alone_ns: 20.0 * in_order_ns,
+        shared_ns: 0.0,
     };
     assert_eq!(read_in(&table), ["far"], "nothing is measured");
     let snapshot = table.snapshot();

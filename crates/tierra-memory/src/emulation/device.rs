@@ -35,13 +35,16 @@ use super::switch;
 #[derive(Clone, Debug)]
 pub struct FarDevice(Arc<Number>);
 
-/// The number that a device holds.
+/// The number that a device holds, and what has it.
 #[derive(Debug)]
-struct Number(u8);
+struct Number {
+    number: u8,
+    far: FarMemory,
+}
 
 impl Drop for Number {
     fn drop(&mut self) {
-        switch::remove(usize::from(self.0));
+        switch::remove(usize::from(self.number));
     }
 }
 
@@ -63,7 +66,8 @@ impl FarDevice {
         let number = switch::add(far).ok_or(EmulationError::TooManyDevices {
             most: MAX_DEVICES - DEFAULT - 1,
         })?;
-        Ok(FarDevice(Arc::new(Number(number as u8))))
+        let number = number as u8;
+        Ok(FarDevice(Arc::new(Number { number, far })))
     }
 
     /// Has the memory of `values` belong to the device until the range is dropped, which must be before the memory is
@@ -81,8 +85,13 @@ impl FarDevice {
         })
     }
 
+    /// How it was described.
+    pub fn far(&self) -> &FarMemory {
+        &self.0.far
+    }
+
     fn number(&self) -> usize {
-        usize::from(self.0.0)
+        usize::from(self.0.number)
     }
 }
 
@@ -114,18 +123,26 @@ pub fn count_as_far<T>(values: &[T]) -> FarRange {
 impl FarRange {
     /// Bytes at `start` of the usual far memory, to be grown.
     pub(crate) fn new(start: usize, len_bytes: usize) -> FarRange {
-        let mut range = FarRange {
-            cover: Cover::new(DEFAULT, start),
-            _device: None,
-        };
+        let mut range = FarRange::of(None, start);
         range.cover_up_to(start + len_bytes);
         range
+    }
+
+    /// No bytes at `start` of a device, or of the usual far memory, to be grown.
+    pub(crate) fn of(device: Option<&FarDevice>, start: usize) -> FarRange {
+        FarRange {
+            cover: Cover::new(device.map_or(DEFAULT, FarDevice::number), start),
+            _device: device.cloned(),
+        }
     }
 
     /// Covers everything below `end` as well; a range never shrinks.
     pub(crate) fn cover_up_to(&mut self, end: usize) {
         let covered = self.cover.grow(end);
-        debug_assert!(covered.is_ok(), "at most 127 ranges in one part");
+        debug_assert!(
+            covered.is_ok(),
+            "at most 127 ranges in one part, 63 of a device, and none of another"
+        );
     }
 }
 
@@ -197,6 +214,26 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(part), [DEFAULT, DEFAULT, a, a]);
         drop((again, usual, second));
         assert_eq!([0, 1, 2, 3, 4, 5].map(part), [NEAR; 6]);
+    }
+
+    #[test]
+    fn a_device_knows_its_description_and_its_ranges_grow() {
+        let region = Region::near(4 * LARGE_PAGE_BYTES).unwrap();
+        let start = region.as_ptr().addr();
+        let part = |at: usize| device(start + at * LARGE_PAGE_BYTES);
+        let expander = FarDevice::new(FarMemory::CXL).unwrap();
+        assert_eq!(*expander.far(), FarMemory::CXL);
+        let number = expander.number();
+        let mut range = FarRange::of(Some(&expander), start);
+        // The range holds it.
+        drop(expander);
+        assert_eq!([0, 1].map(part), [NEAR; 2]);
+        range.cover_up_to(start + LARGE_PAGE_BYTES);
+        assert_eq!([0, 1].map(part), [number, NEAR]);
+        range.cover_up_to(start + 2 * LARGE_PAGE_BYTES);
+        assert_eq!([0, 1, 2].map(part), [number, number, NEAR]);
+        drop(range);
+        assert_eq!([0, 1].map(part), [NEAR; 2]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub use writer::{ExtentWriter, Finished};
 
 use crate::address::AddressRange;
 pub use crate::durability::Durability;
-use crate::emulation::FarRange;
+use crate::emulation::{FarDevice, FarRange};
 use crate::lock::lock;
 use crate::recording::Recorder;
 use crate::signal::Watched;
@@ -99,6 +99,7 @@ pub struct Pool {
     limit_bytes: u64,
     id: u64,
     speed: Speed,
+    far_device: Option<FarDevice>,
     node: Option<NodeId>,
     space: Mutex<Space>,
     publication: Mutex<Publication>,
@@ -141,6 +142,13 @@ impl Pool {
     /// The speed of the memory below, as given when it was opened.
     pub fn speed(&self) -> Speed {
         self.speed
+    }
+
+    /// The far memory that it is taken for while far memory is emulated, as given when it was opened; `None`: that which is
+    /// emulated then, and near memory for a near pool.
+    pub fn far_device(&self) -> Option<&FarDevice> {
+        let is_far = self.speed == Speed::Far;
+        self.far_device.as_ref().filter(|_| is_far)
     }
 
     /// Bytes of the pages that back most of what was touched so far, as the kernel says.

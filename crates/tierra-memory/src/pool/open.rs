@@ -273,7 +273,8 @@ impl Pool {
         .map_err(|source| at.io("reserve addresses (is `ulimit -v` too low?)", source))?;
         let watched = Watched::new(range.start().as_ptr().addr(), medium.unit_bytes())
             .map_err(|source| at.io("have memory errors reported", source))?;
-        let far = FarRange::new(range.start().as_ptr().addr(), 0);
+        let far_device = options.far_device.as_ref();
+        let far = FarRange::of(far_device, range.start().as_ptr().addr());
         let pool = Pool {
             path: path.to_owned(),
             file,
@@ -286,6 +287,7 @@ impl Pool {
             mapped_bytes: AtomicU64::new(0),
             id: 0,
             speed: options.speed,
+            far_device: options.far_device.clone(),
             node: options.node,
             space: Mutex::new(Space::unknown(len_bytes)),
             publication: Mutex::new(Publication::none(0)),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::emulation::FarDevice;
 use crate::persist::Flush;
 use crate::recording::Recorder;
 use crate::topology::{NodeId, Speed};
@@ -13,6 +14,9 @@ pub struct PoolOptions {
     pub capacity_bytes: Option<u64>,
     /// The speed of the memory below, as the caller knows it: a pool is far by default.
     pub speed: Speed,
+    /// The far memory that the pool is taken for while far memory is emulated, with a bandwidth of its own; `None`: that which is
+    /// emulated then. A near pool ignores it.
+    pub far_device: Option<FarDevice>,
     /// Binds the pages of a pool on tmpfs to a NUMA node, for instance one without CPUs. Media of
     /// their own place ignore it.
     pub node: Option<NodeId>,
@@ -45,6 +49,7 @@ impl Default for PoolOptions {
         PoolOptions {
             capacity_bytes: None,
             speed: Speed::Far,
+            far_device: None,
             node: None,
             id: None,
             at_version: None,

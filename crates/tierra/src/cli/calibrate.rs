@@ -132,6 +132,7 @@ fn table_of_tiers(tiers: &[(String, LineTimes)]) -> TextTable {
         ("tier", Side::Left),
         ("in order", Side::Right),
         ("alone", Side::Right),
+        ("all cores", Side::Right),
     ]);
     for (tier, times) in tiers {
         let ns = |ns: f64| format!("{ns:.1}");
@@ -139,6 +140,7 @@ fn table_of_tiers(tiers: &[(String, LineTimes)]) -> TextTable {
             tier.clone(),
             ns(times.in_order_ns),
             ns(times.alone_ns),
+            ns(times.shared_ns),
         ]);
     }
     table

@@ -49,7 +49,7 @@ pub(crate) fn find(
         let path = directory.path_of(tier);
         let options = PoolOptions {
             read_only,
-            ..directory.pool_options(&path, options)
+            ..directory.pool_options(&tier.name, &path, options)
         };
         FoundPool {
             name: tier.name.clone(),

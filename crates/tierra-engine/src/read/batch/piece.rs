@@ -74,9 +74,9 @@ impl Share {
         Self { piece, is_first }
     }
 
-    /// Called before blocks of the piece are read.
-    pub(crate) fn begin(&self, segment: &Arc<Segment>) {
-        self.piece.segment.get_or_init(|| segment.clone());
+    /// Called before blocks of the piece are read; returns whose were first.
+    pub(crate) fn begin(&self, segment: &Arc<Segment>) -> &Arc<Segment> {
+        self.piece.segment.get_or_init(|| segment.clone())
     }
 
     /// Notes that a block is read now; returns whether another member has read the same bytes before.
@@ -87,7 +87,7 @@ impl Share {
         let is_same = self.piece.segment.get().is_some_and(|first| {
             std::ptr::eq(&**first, segment)
                 || first.place(column) == segment.place(column)
-                    && first.speed(column) == segment.speed(column)
+                    && first.tier(column) == segment.tier(column)
         });
         if !is_same {
             return false;

@@ -104,6 +104,7 @@ mod tests {
         let slow = LineTimes {
             in_order_ns: 25.0,
             alone_ns: 500.0,
+            shared_ns: 0.0,
         };
         let bytes = 2 * 1_024_000;
         assert_eq!(far_ns(bytes, LineTimes::USUAL), 0.0);

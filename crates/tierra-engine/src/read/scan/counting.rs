@@ -25,6 +25,8 @@ pub(super) struct Counting {
     /// By column: the last block counted as read, and as decoded.
     last: Vec<(u64, u64)>,
     read: u64,
+    /// Whether the current block is read elsewhere than was chosen when its segment was opened.
+    is_elsewhere: bool,
     /// Of the current segment.
     uses: Arc<[Arc<Uses>]>,
     /// Bytes read of the current segment, by column.
@@ -38,6 +40,7 @@ impl Counting {
             serial: 0,
             last: vec![(0, 0); columns],
             read: 0,
+            is_elsewhere: false,
             uses: Arc::default(),
             read_bytes: vec![0; columns],
         }
@@ -47,9 +50,10 @@ impl Counting {
         self.counters
     }
 
-    pub(super) fn begin_block(&mut self, segment: &Segment) {
+    pub(super) fn begin_block(&mut self, segment: &Segment, is_elsewhere: bool) {
         self.serial += 1;
         self.read = 0;
+        self.is_elsewhere = is_elsewhere;
         if !Arc::ptr_eq(&self.uses, segment.uses()) {
             self.tell_uses();
             self.uses = segment.uses().clone();
@@ -85,6 +89,7 @@ impl Counting {
             return begin_read(&[]);
         }
         self.counters.blocks_read += 1;
+        self.counters.blocks_elsewhere += u64::from(self.is_elsewhere);
         let stored = segment.chunk(column).stored_block(block);
         let bytes = stored.len() as u64;
         self.read_bytes[column] += segment.stored_block_bytes(column, block);

@@ -19,6 +19,7 @@ use super::ahead::Ahead;
 use super::counting::Counting;
 use super::filters::Conditions;
 use super::level::Chosen;
+use super::load::Load;
 use super::shared::{MORSEL_BLOCKS, Morsel, NextMorsel, Scan, TakenMorsel};
 use super::sinks::{ScanGroups, ScanTotals, Sinks, readers};
 use super::spec::{Output, ScanCounters};
@@ -56,6 +57,7 @@ pub struct ScanCursor {
     copying: Copying,
     ahead: Ahead,
     level: Chosen,
+    load: Load,
     /// A morsel that begins the next batch.
     held: Option<TakenMorsel>,
     /// Morsels that were taken with the last one.
@@ -161,6 +163,7 @@ impl ScanCursor {
             copying: Copying::default(),
             ahead: Ahead::new(reading),
             level: Chosen::new(&scan, kernels, reading.level),
+            load: Load::new(&scan.snapshot.table().storage().tiers()),
             held: None,
             more: Vec::new().into_iter(),
             share: None,
@@ -355,9 +358,11 @@ impl ScanCursor {
                         NextMorsel::End => {
                             self.at_work = None;
                             self.ahead.end();
+                            self.load.end();
                             break;
                         }
                         NextMorsel::OthersFirst => {
+                            self.load.end();
                             are_others_first = true;
                             break;
                         }
@@ -437,7 +442,10 @@ impl ScanCursor {
             return;
         };
         let segment = &version.segments[segment];
-        share.begin(segment);
+        let read_first = share.begin(segment.read_as(self.load.other()));
+        if self.at.is_some() {
+            self.load.follow(segment, read_first, &self.needed);
+        }
         if !is_whole {
             share.open();
             self.share = Some(share);
@@ -448,6 +456,7 @@ impl ScanCursor {
         let is_there = |column: &usize| !segment.is_placeholder(*column);
         if are_all_given && self.needed.iter().all(is_there) {
             self.at = None;
+            self.load.end();
             self.batch.rows = rows;
             self.counting
                 .given_blocks((end - first) * self.needed.len());
@@ -462,9 +471,15 @@ impl ScanCursor {
         }
         self.made_of.push(work.clone());
         self.ahead.begin_morsel(&mut self.copying);
+        self.load.end();
+        let spec = self.scan.snapshot.table().spec();
         let morsel = match work {
             Work::Morsel(morsel) => morsel,
             Work::Rest(rest) => {
+                if let Progress::Blocks { segment, .. } = rest {
+                    let segment = &version.segments[segment];
+                    self.load.begin(segment, spec, &self.needed);
+                }
                 self.at = Some(rest);
                 return;
             }
@@ -497,6 +512,8 @@ impl ScanCursor {
                     self.counting.skipped((end - first) * self.needed.len());
                     return;
                 }
+                self.load
+                    .begin(&version.segments[segment], spec, &self.needed);
                 self.at = Some(Progress::Blocks {
                     segment,
                     blocks: first..end,
@@ -515,7 +532,8 @@ impl ScanCursor {
         block: usize,
         version: &TableVersion,
     ) -> Result<(), ScanError> {
-        let segment = &*version.segments[at];
+        let other = self.load.other();
+        let segment = &**version.segments[at].read_as(other);
         let scan = self.scan.clone();
         let spec = scan.snapshot.table().spec();
         let mut mask = Mask::first(segment.block_rows(block));
@@ -527,8 +545,8 @@ impl ScanCursor {
             self.counting.skipped(self.needed.len());
             return Ok(());
         }
-        self.conditions.bind(at, segment, version, spec)?;
-        self.counting.begin_block(segment);
+        self.conditions.bind((at, other), segment, version, spec)?;
+        self.counting.begin_block(segment, other.is_some());
         self.ask_ahead(segment, block);
         let next = self.next_block();
         if self.select(segment, block, spec, &mut mask)? {

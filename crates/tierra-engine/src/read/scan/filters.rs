@@ -77,7 +77,8 @@ pub(super) struct Conditions {
     order: Vec<usize>,
     /// By index into `all`, for one segment; `None` if an index knows the rows.
     bound: Vec<Option<BoundFilter>>,
-    bound_to: Option<usize>,
+    /// The segment, and which of its [others](Segment::others).
+    bound_to: Option<(usize, Option<usize>)>,
     more_version: Option<u64>,
 }
 
@@ -256,10 +257,10 @@ impl Conditions {
         condition.bytes += bytes as u64;
     }
 
-    /// Sorts the conditions anew, then binds them to a segment unless they are bound to it.
+    /// Sorts the conditions anew, then binds them to a segment, or one of its others, unless they are bound to it.
     pub(super) fn bind(
         &mut self,
-        at: usize,
+        (at, other): (usize, Option<usize>),
         segment: &Segment,
         version: &TableVersion,
         spec: &TableSpec,
@@ -267,7 +268,7 @@ impl Conditions {
         let all = &self.all;
         self.order
             .sort_by(|a, b| all[*a].rank().total_cmp(&all[*b].rank()));
-        if self.bound_to == Some(at) {
+        if self.bound_to == Some((at, other)) {
             return Ok(());
         }
         self.bound.clear();
@@ -293,7 +294,7 @@ impl Conditions {
             })?;
             self.bound.push(Some(bound));
         }
-        self.bound_to = Some(at);
+        self.bound_to = Some((at, other));
         Ok(())
     }
 }

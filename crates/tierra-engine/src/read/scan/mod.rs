@@ -19,6 +19,7 @@ mod cursor;
 mod filters;
 mod joined;
 mod level;
+mod load;
 mod shared;
 mod sinks;
 mod spec;

@@ -68,6 +68,9 @@ pub struct ScanCounters {
     pub blocks_helped: u64,
     /// Blocks that another scan of the batch had read, or unpacked; none of them is counted as read.
     pub blocks_shared: u64,
+    /// Blocks that were read in other tiers or replicas than their segment was to be read in when it was opened, because of who reads
+    /// there.
+    pub blocks_elsewhere: u64,
     /// Rows returned.
     pub rows: u64,
     /// Values looked up in dictionaries, once per scan regardless of the number of segments.
@@ -89,6 +92,7 @@ impl std::ops::AddAssign for ScanCounters {
         self.bytes_copied += other.bytes_copied;
         self.blocks_helped += other.blocks_helped;
         self.blocks_shared += other.blocks_shared;
+        self.blocks_elsewhere += other.blocks_elsewhere;
         self.rows += other.rows;
         self.lookups += other.lookups;
         self.index_lookups += other.index_lookups;

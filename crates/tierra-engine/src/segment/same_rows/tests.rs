@@ -98,6 +98,7 @@ fn lookups_elsewhere_make_no_case_for_a_near_copy() {
         .set(Some(LineTimes {
             in_order_ns: 5.0,
             alone_ns: 1000.0,
+            shared_ns: 0.0,
         }));
     database.choose_replicas().unwrap();
     assert_eq!(segment(&table).for_lookups().encoding(0), before);

@@ -217,13 +217,19 @@ impl DatabaseDirectory {
         self.directory.sync()
     }
 
-    /// The options for opening or making a pool at this path.
-    pub(crate) fn pool_options(&self, path: &Path, options: &DatabaseOptions) -> PoolOptions {
+    /// The options for opening or making a tier's pool at this path.
+    pub(crate) fn pool_options(
+        &self,
+        tier: &str,
+        path: &Path,
+        options: &DatabaseOptions,
+    ) -> PoolOptions {
         let recorder = self
             .own_name(path)
             .map(|name| self.directory.recorder_of(name));
         PoolOptions {
             capacity_bytes: options.capacity_bytes,
+            far_device: options.far_device(tier).cloned(),
             at_version: options.to_version,
             machine: options.machine.clone(),
             recorder: recorder.flatten(),
@@ -309,25 +315,25 @@ impl DatabaseDirectory {
         options: &DatabaseOptions,
     ) -> Result<(), PoolError> {
         let path = self.path_of(tier);
-        match Pool::open(&path, &self.pool_options(&path, options)) {
+        match Pool::open(&path, &self.pool_options(&tier.name, &path, options)) {
             Ok(pool) if pool.id() == tier.pool_id && pool.root().is_none() => self.discard(&pool),
             Ok(_) => Ok(()),
-            Err(_) => self.remove_interrupted(&path, tier.pool_id, options),
+            Err(_) => self.remove_interrupted(&path, tier, options),
         }
     }
 
-    /// Removes what an interrupted creation of the pool with this number left; nothing else.
+    /// Removes what an interrupted creation of the tier's pool left; nothing else.
     fn remove_interrupted(
         &self,
         path: &Path,
-        pool_id: u64,
+        tier: &TierLine,
         options: &DatabaseOptions,
     ) -> Result<(), PoolError> {
-        let pool_options = self.pool_options(path, options);
-        if let Ok(true) = Pool::clear_interrupted_device(path, pool_id, &pool_options) {
+        let pool_options = self.pool_options(&tier.name, path, options);
+        if let Ok(true) = Pool::clear_interrupted_device(path, tier.pool_id, &pool_options) {
             return Ok(());
         }
-        match Pool::interrupted_creation(path, pool_id) {
+        match Pool::interrupted_creation(path, tier.pool_id) {
             // Locked until it is removed.
             Ok(Some(_left)) => self.remove(path),
             Ok(None) | Err(_) => Ok(()),

@@ -378,10 +378,12 @@ impl Rounds {
         let versions: Vec<_> = tables.iter().map(|table| table.current()).collect();
         let all = || versions.iter().flat_map(|version| objects(version));
         let step = all().count() / MEASURED_OBJECTS + 1;
-        let stored: Vec<&[u8]> = all().step_by(step).map(|object| object.stored()).collect();
+        let sampled = || all().step_by(step);
+        let stored: Vec<&[u8]> = sampled().map(|object| object.stored()).collect();
+        let emulated: Vec<FarMemory> = sampled().filter_map(|it| it.emulated()).collect();
         let copies = || all().filter_map(|object| object.near());
-        let step = copies().count() / MEASURED_OBJECTS + 1;
-        let copied: Vec<&[u8]> = copies().step_by(step).map(|copy| &***copy).collect();
+        let copies_step = copies().count() / MEASURED_OBJECTS + 1;
+        let copied: Vec<&[u8]> = copies().step_by(copies_step).map(|copy| &***copy).collect();
         let stored = || LineTimes::measure(&stored);
         let stored = self.storage.read_validated(stored).ok().flatten()?;
         let near = LineTimes::measure(&copied).or_else(|| {
@@ -389,7 +391,10 @@ impl Rounds {
             region.populate().ok()?;
             LineTimes::measure(&[&region])
         })?;
-        let stored = far.as_ref().map_or(stored, |far| stored.emulated(far, 1));
+        // Tiers may be unlike, and each object is in one.
+        let emulated = emulated.iter().map(|far| stored.emulated(far));
+        let emulated: Vec<LineTimes> = emulated.collect();
+        let stored = LineTimes::mean(&emulated).unwrap_or(stored);
         let costs = Costs::of(stored, near);
         tracing::debug!(?costs, "what far memory costs");
         self.costs = Some(Measured {

@@ -267,6 +267,7 @@ mod tests {
         lines.set(Some(LineTimes {
             in_order_ns: 0.01,
             alone_ns: 10.0,
+            shared_ns: 0.0,
         }));
         let requests = database.requests();
         // An answer without room holds the writer up until it is taken. Meanwhile these requests queue up.

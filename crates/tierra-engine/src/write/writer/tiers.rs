@@ -115,7 +115,7 @@ impl Writer {
         let options = PoolOptions {
             capacity_bytes: None,
             id: Some(line.pool_id),
-            ..directory.pool_options(&path, &self.storage.options)
+            ..directory.pool_options(name, &path, &self.storage.options)
         };
         // What is named is taken for the addition's own, should it be interrupted.
         Pool::check_free(&path, &options).map_err(StorageError::from)?;

@@ -25,6 +25,7 @@ const TIERS: [&str; 1] = ["b"];
 const NEVER_READ: LineTimes = LineTimes {
     in_order_ns: 1e9,
     alone_ns: 1e9,
+    shared_ns: 0.0,
 };
 /// The column's name.
 pub(super) const COLUMN: &str = "v";
