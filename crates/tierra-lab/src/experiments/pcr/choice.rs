@@ -17,7 +17,7 @@ use tierra_engine::ReplicaSource;
 use tierra_memory::emulation::FarMemory;
 
 use super::data::{Distribution, Store, optane};
-use super::operators::{Operator, Stored};
+use super::operators::{Operator, READ, Stored};
 use super::policy::{POLICY, Place, PlacedCopy, Policy, b, far, near};
 use super::rates::{RATE, Rates};
 use super::read::threads_name;
@@ -35,8 +35,6 @@ use crate::view::{Unit, View};
 
 const CELL: &str = "cell";
 const COPIES: &str = "copies";
-/// The key of what was read.
-const READ: &str = "read";
 /// The keys of what a policy's cells are compared with, and of the time of the chosen copy over that.
 const OF: &str = "chosen over";
 const OVER: &str = "time_over";
@@ -160,11 +158,6 @@ fn memories(operator: Operator, threads: usize) -> [(&'static str, Option<FarMem
     [("near", None), (emulated.0, Some(emulated.1))]
 }
 
-fn shown(source: ReplicaSource) -> String {
-    let tier = source.tier.as_deref().unwrap_or("near");
-    format!("{tier}/{}", source.encoding)
-}
-
 /// The experiment.
 pub(in super::super) struct ReplicaChoice;
 
@@ -236,12 +229,11 @@ impl Experiment for ReplicaChoice {
                         for ((contender, stored), samples) in
                             contenders.iter().zip(&stored).zip(samples)
                         {
-                            let read = stored.sources(operator).into_iter().map(shown);
                             rows.push(
                                 Row::new()
                                     .text(CELL, &cell)
                                     .text(COPIES, &contender.name)
-                                    .text(READ, Vec::from_iter(read).join(", "))
+                                    .text(READ, stored.read(operator))
                                     .samples("values", "per_s", samples),
                             );
                         }
