@@ -16,7 +16,7 @@ use tierra_column::Encoding;
 use tierra_engine::ReplicaSource;
 use tierra_memory::emulation::FarMemory;
 
-use super::data::{Distribution, Store, optane};
+use super::data::{Distribution, Store};
 use super::operators::{Operator, READ, Stored};
 use super::policy::{POLICY, Place, PlacedCopy, Policy, b, far, near};
 use super::rates::{RATE, Rates};
@@ -26,6 +26,7 @@ use crate::bar::Bar;
 use crate::contender::Tierra;
 use crate::error::LabError;
 use crate::lab::{self, Lab, ScaleOption};
+use crate::memory::optane;
 use crate::progress;
 use crate::replicas::emulating;
 use crate::results::Tier;

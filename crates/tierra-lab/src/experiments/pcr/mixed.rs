@@ -13,7 +13,7 @@ use tierra_engine::{Snapshot, Table};
 
 use super::append::APPENDED;
 use super::beside;
-use super::data::{Distribution, Store, array, batches, optane};
+use super::data::{Distribution, Store, array, batches};
 use super::operators::{check, sum};
 use super::policy::{POLICY, Policy, b, far, near};
 use super::{Experiment, Measured};
@@ -21,6 +21,7 @@ use crate::bar::Bar;
 use crate::contender::Tierra;
 use crate::error::{Context, LabError};
 use crate::lab::{self, Lab, SEED, ScaleOption};
+use crate::memory::optane;
 use crate::progress;
 use crate::random::Random;
 use crate::replicas::emulating;

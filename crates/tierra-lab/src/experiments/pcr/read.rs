@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tierra_column::Encoding;
 
-use super::data::{Distribution, Store, optane};
+use super::data::{Distribution, Store};
 use super::operators::{Operator, READ};
 use super::policy::{POLICY, Place, PlacedCopy, Policy, b, far, near};
 use super::rates::{RATE, Rates};
@@ -18,6 +18,7 @@ use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::LabError;
 use crate::lab::{self, Lab, ScaleOption};
+use crate::memory::optane;
 use crate::progress;
 use crate::results::Tier;
 use crate::row::{Row, find};

@@ -12,7 +12,7 @@ use tierra_engine::{Database, TableSpec};
 use tierra_sql::load::{LoadOptions, load_file};
 use tierra_sql::{Session, SessionOptions};
 
-use super::data::{Store, optane};
+use super::data::Store;
 use super::policy::{B, FAR, POLICY, Place, PlacedCopy, Policy, b, far, near};
 use super::read::threads_name;
 use super::{Experiment, Measured};
@@ -22,6 +22,7 @@ use crate::contender::Tierra;
 use crate::dataset::{TableFile, write_parquet};
 use crate::error::{Context, LabError};
 use crate::lab::{self, Lab, SEED, ScaleOption};
+use crate::memory::optane;
 use crate::peers::datafusion::{InMemory, Texts};
 use crate::progress;
 use crate::random::Random;
