@@ -21,7 +21,7 @@ use crate::random::Random;
 /// Rows of a batch, and positions looked up together.
 const BATCH_ROWS: usize = 8192;
 /// Positions of a query. The next query, of whichever copy, takes the next ones, so that their lines are in no cache.
-const POSITIONS: usize = 1 << 15;
+pub(super) const POSITIONS: usize = 1 << 15;
 
 /// The key of the copies that were read.
 pub(super) const READ: &str = "read";
@@ -125,14 +125,10 @@ impl<'a> Stored<'a> {
     /// A table's column, all of whose rows were loaded at once. All values, and all positions that a selection finds, are compared
     /// with the expected ones.
     pub(super) fn new(snapshot: Snapshot, expected: &'a Expected) -> Result<Stored<'a>, LabError> {
-        let segments = Vec::from_iter(snapshot.segments().iter().map(|it| u64::from(it.id())));
-        let row = |at: usize| {
-            let segment = segments[at / SEGMENT_ROWS];
-            RowId::from_number(segment * SEGMENT_ROWS as u64 + (at % SEGMENT_ROWS) as u64)
-        };
+        let row = row_ids(&snapshot);
         let rows = expected.positions.iter();
         let rows = rows.map(|of_thread| of_thread.iter().map(|at| row(*at as usize)).collect());
-        let all: Vec<RowId> = (0..expected.values.len()).map(row).collect();
+        let all: Vec<RowId> = (0..expected.values.len()).map(&row).collect();
         let right = selected(&expected.values, expected.distribution).map(|at| all[at].get());
         let mut right: Vec<u64> = right.collect();
         right.sort_unstable();
@@ -143,7 +139,9 @@ impl<'a> Stored<'a> {
             selected_ids: sum_of(&right),
         };
         let mut found = Vec::with_capacity(all.len());
-        stored.project(&all, |values| found.extend_from_slice(values))?;
+        project(&stored.snapshot, &all, |values| {
+            found.extend_from_slice(values);
+        })?;
         check("all values", found == expected.values)?;
         let mut found = Vec::with_capacity(expected.selected);
         stored.select(|ids| found.extend_from_slice(ids))?;
@@ -223,7 +221,9 @@ impl<'a> Stored<'a> {
                 let rows = &self.rows[thread][number * POSITIONS..];
                 let rows = &rows[..rows.len().min(POSITIONS)];
                 let mut sum = 0;
-                self.project(rows, |values| sum += values.iter().sum::<i64>())?;
+                project(&self.snapshot, rows, |values| {
+                    sum += values.iter().sum::<i64>();
+                })?;
                 check("the sum of some values", sum == sums[number])?;
                 return Ok(rows.len());
             }
@@ -246,17 +246,31 @@ impl<'a> Stored<'a> {
         }
         Ok(())
     }
+}
 
-    fn project(&self, rows: &[RowId], mut take: impl FnMut(&[i64])) -> Result<(), LabError> {
-        let projection = self.snapshot.table().projection(&[0]);
-        let mut lookups = Lookups::new(Scheduling::Auto);
-        for rows in rows.chunks(BATCH_ROWS) {
-            let batch = self.snapshot.reconstruct(rows, &projection, &mut lookups);
-            let batch = batch.by(Tierra::ENGINE, "projecting")?;
-            take(batch.column(0).as_primitive::<Int64Type>().values());
-        }
-        Ok(())
+/// The ids of rows by their positions in a table all of whose rows were loaded at once.
+pub(super) fn row_ids(snapshot: &Snapshot) -> impl Fn(usize) -> RowId + use<> {
+    let segments = Vec::from_iter(snapshot.segments().iter().map(|it| u64::from(it.id())));
+    move |at| {
+        let segment = segments[at / SEGMENT_ROWS];
+        RowId::from_number(segment * SEGMENT_ROWS as u64 + (at % SEGMENT_ROWS) as u64)
     }
+}
+
+/// The values of a table's only column in some rows, some of them at a time.
+pub(super) fn project(
+    snapshot: &Snapshot,
+    rows: &[RowId],
+    mut take: impl FnMut(&[i64]),
+) -> Result<(), LabError> {
+    let projection = snapshot.table().projection(&[0]);
+    let mut lookups = Lookups::new(Scheduling::Auto);
+    for rows in rows.chunks(BATCH_ROWS) {
+        let batch = snapshot.reconstruct(rows, &projection, &mut lookups);
+        let batch = batch.by(Tierra::ENGINE, "projecting")?;
+        take(batch.column(0).as_primitive::<Int64Type>().values());
+    }
+    Ok(())
 }
 
 /// The sum of a table's only column.
