@@ -24,15 +24,15 @@ pub const SEED: u64 = 0x7161_7272_6965;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Scale {
     /// Records of a store, instead of the experiment's own number; the placement study has 10000000. For kv-memory,
-    /// kv-shift, ycsb-dynamic, ycsb-ratio, ycsb-served and ycsb-threshold; values of a column for pcr-read, where the thesis
-    /// has 100000000, and replica-choice.
+    /// kv-shift, ycsb-dynamic, ycsb-ratio, ycsb-served and ycsb-threshold; values of a column for compress and pcr-read, where the
+    /// thesis has 100000000, and replica-choice.
     #[arg(long, value_name = "N", value_parser = at_least::<1000>)]
     pub records: Option<u64>,
     /// Requests or queries of a run; the placement study has 1000000. For sql-fuzz, ycsb-dynamic, ycsb-ratio, ycsb-served and
     /// ycsb-threshold.
     #[arg(long, value_name = "N", value_parser = at_least::<1000>)]
     pub operations: Option<u64>,
-    /// Runs of each point, beside the one that warms up; the placement study has 4. For cocktail, pcr-append,
+    /// Runs of each point, beside the one that warms up; the placement study has 4. For cocktail, compress, pcr-append,
     /// pcr-mixed, pcr-read, pcr-ssb, replica-choice, ycsb-dynamic, ycsb-ratio, ycsb-served and ycsb-threshold.
     #[arg(long, value_name = "N", value_parser = at_least::<1>)]
     pub runs: Option<u64>,

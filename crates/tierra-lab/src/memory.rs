@@ -8,12 +8,22 @@
 use tierra_memory::emulation::{self, FarMemory};
 
 use crate::error::{Context, LabError};
+use crate::lab;
 
 /// Everything that lookups load is far, and the one thread that looks up has all the bandwidth, as in the paper.
 const OPTANE: FarMemory = FarMemory {
     everywhere: true,
     ..FarMemory::OPTANE.whole()
 };
+
+/// Optane as threads feel it that have the bandwidth of as many of its cores.
+pub fn optane(threads: usize) -> FarMemory {
+    FarMemory {
+        // The emulation shares the bandwidth by the cores that the process may use.
+        cores: FarMemory::OPTANE.cores * lab::threads() / threads,
+        ..FarMemory::OPTANE
+    }
+}
 
 /// The kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

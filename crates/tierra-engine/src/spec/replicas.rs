@@ -209,10 +209,12 @@ impl PlacedReplica {
 /// The tiers in which a table has copies, by name. A column's may have encodings of their own: `far/static`, `b/dynamic`.
 ///
 /// Copies of a column in one encoding are the same bytes. Those in another encoding are replicas that can be made again from each
-/// other. Queries read the replica of a dictionary's codes, else the one with the fewest bytes.
+/// other. Queries read the replica of a dictionary's codes, else scans the one that costs least to scan, and lookups of single values
+/// the one that costs least to look up: in lines of its tier, and in time to unpack values.
 ///
-/// The first tier holds the master, which is written first, and read unless it is faulty. A tier that is missing when rows are
-/// written gets its copies when it is back.
+/// The first tier holds the master, which is written first. Of the copies of one replica the master is read until tiers are measured.
+/// Then it is the copy in the fastest tier, and copies in tiers that take about the same are read by turns. A copy that is faulty is
+/// not read. A tier that is missing when rows are written gets its copies when it is back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replicas {
     /// Of the whole table; empty: the database's first tier.

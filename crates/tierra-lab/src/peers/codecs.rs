@@ -23,6 +23,11 @@ pub trait Codec: Sync {
     /// The contender's name in results.
     fn name(&self) -> String;
 
+    /// Whether it takes only values in ascending order.
+    fn needs_order(&self) -> bool {
+        false
+    }
+
     /// Bytes that so many values take at most.
     fn most_bytes(&self, values: usize) -> usize {
         values * 5 + (1 << 16)
@@ -47,12 +52,15 @@ fn unsigned(values: &[i32]) -> &[u32] {
 }
 
 /// The same integers, with a sign.
-fn signed(values: &[u32]) -> &[i32] {
+pub(super) fn signed(values: &[u32]) -> &[i32] {
     <[i32]>::ref_from_bytes(values.as_bytes()).expect("integers of one size and alignment")
 }
 
 /// Calls `visit` for each block of that many values; the last one is filled with zeros.
-fn for_each_block<const BLOCK: usize>(values: &[i32], mut visit: impl FnMut(&[u32; BLOCK])) {
+pub(super) fn for_each_block<const BLOCK: usize>(
+    values: &[i32],
+    mut visit: impl FnMut(&[u32; BLOCK]),
+) {
     let (blocks, rest) = unsigned(values).as_chunks::<BLOCK>();
     blocks.iter().for_each(&mut visit);
     if !rest.is_empty() {
@@ -92,6 +100,58 @@ impl Codec for Bp128 {
             for block in batch.chunks_exact_mut(BitPacker4x::BLOCK_LEN) {
                 let (width, packed) = (rest[0], &rest[1..]);
                 let len = packer.decompress(packed, block, width);
+                rest = &packed[len..];
+            }
+            take(signed(&batch[..count]))?;
+        }
+        Ok(())
+    }
+}
+
+/// The same crate on differences: each block's are from the last value of the one before it.
+#[derive(Clone, Copy, Debug)]
+pub struct Bp128Sorted;
+
+impl Codec for Bp128Sorted {
+    fn name(&self) -> String {
+        "crate bitpacking, 128, sorted".to_owned()
+    }
+
+    fn needs_order(&self) -> bool {
+        true
+    }
+
+    fn encode(&self, values: &[i32], out: &mut [u8]) -> Result<usize, LabError> {
+        const BLOCK: usize = BitPacker4x::BLOCK_LEN;
+        let packer = BitPacker4x::new();
+        let (mut at, mut last) = (0, 0);
+        let mut encode = |block: &[u32; BLOCK]| {
+            let width = packer.num_bits_sorted(last, block);
+            out[at] = width;
+            at += 1 + packer.compress_sorted(last, block, &mut out[at + 1..], width);
+            last = block[BLOCK - 1];
+        };
+        let (blocks, rest) = unsigned(values).as_chunks::<BLOCK>();
+        blocks.iter().for_each(&mut encode);
+        if let Some(greatest) = rest.last() {
+            let mut block = [*greatest; BLOCK];
+            block[..rest.len()].copy_from_slice(rest);
+            encode(&block);
+        }
+        Ok(at)
+    }
+
+    fn decode(&self, bytes: &[u8], values: usize, take: Take<'_>) -> Result<(), LabError> {
+        let packer = BitPacker4x::new();
+        let (mut rest, mut last) = (bytes, 0);
+        for first in (0..values).step_by(BATCH) {
+            let count = BATCH.min(values - first);
+            let blocks = count.div_ceil(BitPacker4x::BLOCK_LEN);
+            let mut batch = vec![0_u32; blocks * BitPacker4x::BLOCK_LEN];
+            for block in batch.chunks_exact_mut(BitPacker4x::BLOCK_LEN) {
+                let (width, packed) = (rest[0], &rest[1..]);
+                let len = packer.decompress_sorted(last, packed, block, width);
+                last = block[BitPacker4x::BLOCK_LEN - 1];
                 rest = &packed[len..];
             }
             take(signed(&batch[..count]))?;
@@ -141,10 +201,7 @@ impl Codec for FastLanes {
     }
 
     fn encode(&self, values: &[i32], out: &mut [u8]) -> Result<usize, LabError> {
-        let words = <[u32]>::mut_from_prefix_with_elems(out, out.len() / 4)
-            .map_err(|error| error.to_string())
-            .by(&self.name(), "encoding to unaligned memory")?
-            .0;
+        let words = words_mut(out).by(&self.name(), "encoding to unaligned memory")?;
         let mut at = 0;
         for_each_block::<LANES_BLOCK>(values, |block| {
             let bits = block.iter().fold(0, |bits, value| bits | value);
@@ -174,8 +231,16 @@ impl Codec for FastLanes {
     }
 }
 
+/// Room for bytes as room for words.
+pub(super) fn words_mut(bytes: &mut [u8]) -> Result<&mut [u32], String> {
+    let count = bytes.len() / 4;
+    let words = <[u32]>::mut_from_prefix_with_elems(bytes, count);
+    let (words, _) = words.map_err(|error| error.to_string())?;
+    Ok(words)
+}
+
 /// Bytes as the words that they are.
-fn words_in(bytes: &[u8]) -> Result<&[u32], String> {
+pub(super) fn words_in(bytes: &[u8]) -> Result<&[u32], String> {
     <[u32]>::ref_from_bytes(bytes).map_err(|error| error.to_string())
 }
 
@@ -394,16 +459,20 @@ mod tests {
             },
             &Snap { piece },
         ];
-        for codec in codecs {
+        let mut sorted = values.clone();
+        sorted.sort_unstable();
+        let sorted: (&dyn Codec, _) = (&Bp128Sorted, &sorted);
+        let all = codecs.into_iter().map(|codec| (codec, &values));
+        for (codec, values) in all.chain([sorted]) {
             let mut out = vec![0; codec.most_bytes(values.len())];
-            let len = codec.encode(&values, &mut out).unwrap();
+            let len = codec.encode(values, &mut out).unwrap();
             let mut decoded = Vec::new();
             let take: Take<'_> = &mut |batch| {
                 decoded.extend_from_slice(batch);
                 Ok(())
             };
             codec.decode(&out[..len], values.len(), take).unwrap();
-            assert_eq!(decoded, values, "{}", codec.name());
+            assert_eq!(decoded, *values, "{}", codec.name());
             assert!(len < values.len() * 4, "{}", codec.name());
         }
     }

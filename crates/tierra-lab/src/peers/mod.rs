@@ -9,6 +9,8 @@ pub mod coroutines;
 pub mod datafusion;
 #[cfg(feature = "sql")]
 pub mod duckdb;
+#[cfg(feature = "engine")]
+pub mod fastlanes;
 mod native;
 #[cfg(feature = "sql")]
 pub mod parquet;

@@ -1,6 +1,7 @@
 //! What far memory is like.
 
 use std::num::NonZeroUsize;
+use std::sync::OnceLock;
 
 use super::EmulationError;
 use super::numbers::MAX_SOCKETS;
@@ -143,8 +144,7 @@ impl FarMemory {
         if self.scale == Scale::Whole || self.cores == 0 {
             return 1.0;
         }
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        (cores as f64 / self.cores as f64).min(1.0)
+        (cores() as f64 / self.cores as f64).min(1.0)
     }
 
     /// Most misses in flight.
@@ -230,15 +230,40 @@ impl FarMemory {
     }
 }
 
+/// Cores that the process may use, counted once. A thread that is bound to one of them later has its share of all.
+pub(super) fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
+}
+
 #[cfg(test)]
 mod tests {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
     use super::*;
 
     #[test]
-    fn a_process_has_the_share_of_its_cores() {
-        let cores = std::thread::available_parallelism().unwrap().get();
+    fn threads_bound_to_a_core_share_what_the_process_has() {
         let far = FarMemory {
-            cores: cores * 10,
+            cores: cores() * 10,
+            ..FarMemory::OPTANE
+        };
+        // On a thread of its own: the mask would stay with the test runner's.
+        let bound = std::thread::spawn(move || {
+            let allowed = sched_getaffinity(None).unwrap();
+            let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+            let mut one = CpuSet::new();
+            one.set(cpus.next().unwrap());
+            sched_setaffinity(None, &one).unwrap();
+            far.share()
+        });
+        assert_eq!(bound.join().unwrap(), 0.1);
+    }
+
+    #[test]
+    fn a_process_has_the_share_of_its_cores() {
+        let far = FarMemory {
+            cores: cores() * 10,
             scale: Scale::Share,
             ..FarMemory::OPTANE
         };

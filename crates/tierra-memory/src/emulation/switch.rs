@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::core::Core;
 use super::costs::TickCosts;
+use super::description::cores;
 use super::far::{self, Concern};
 use super::numbers::{DEFAULT, MAX_DEVICES, NEAR};
 use super::{EmulationError, FarMemory, cache, channel, clock, own_work};
@@ -94,6 +95,8 @@ pub fn set(far: Option<FarMemory>) -> Result<(), EmulationError> {
     if let Some(far) = &far {
         far.check()?;
         own_work::ticks(far.cache_bytes > 0);
+        // Before threads that are bound to a core ask for their share.
+        cores();
     }
     let mut switch = lock();
     if let Some(changed) = far.filter(|_| switch.last != far) {
@@ -112,6 +115,7 @@ pub fn set(far: Option<FarMemory>) -> Result<(), EmulationError> {
 /// Gives a checked far memory a number of its own; `None` if all are taken.
 pub(super) fn add(far: FarMemory) -> Option<usize> {
     own_work::ticks(far.cache_bytes > 0);
+    cores();
     let mut switch = lock();
     let number = (DEFAULT + 1..MAX_DEVICES).find(|number| switch.devices[*number].is_none())?;
     switch.devices[number] = Some(far);

@@ -33,6 +33,11 @@ impl DataSet {
         }
     }
 
+    /// Whether its values ascend.
+    pub(super) fn is_sorted(self) -> bool {
+        self == DataSet::D3
+    }
+
     /// Its values. The few that a normal distribution around 32 would have below zero are zero: the codecs of the papers know
     /// no negative numbers.
     pub(super) fn values(self, count: usize, random: &mut Random) -> Vec<i32> {
@@ -49,7 +54,7 @@ impl DataSet {
                 })
                 .collect(),
         };
-        if self == DataSet::D3 {
+        if self.is_sorted() {
             values.sort_unstable();
         }
         values

@@ -6,6 +6,8 @@
 //! thousand values at a time in memory of their own, which are copied to the place of the decoded ones. In far memory, which is
 //! emulated with the bandwidth of the cores in use, what is written is durable, and what is read is waited for.
 //!
+//! Speeds are judged only in a build for the widest vectors of the CPU, which some crates leave to the compiler.
+//!
 //! Values are cut into pieces of a chunk, which threads share. LZ4's most thorough mode takes minutes for all of them: it has
 //! fewer pieces. Packing alone is measured width by width, against the crates that pack.
 
@@ -27,9 +29,12 @@ use self::widths::{PACK, Packer, Place, UNPACK};
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::{Context, LabError};
-use crate::lab::{self, Lab, SEED};
+use crate::lab::{self, Lab, SEED, ScaleOption};
 use crate::memory;
-use crate::peers::codecs::{BATCH, Bp128, Codec, FastLanes, FastPfor, Lz4, Lz4Mode, Snap};
+use crate::peers::codecs::{
+    BATCH, Bp128, Bp128Sorted, Codec, FastLanes, FastPfor, Lz4, Lz4Mode, Snap,
+};
+use crate::peers::fastlanes::Lanes;
 use crate::pin;
 use crate::progress;
 use crate::random::Random;
@@ -38,13 +43,24 @@ use crate::row::{Row, find};
 use crate::turns::turns;
 use crate::view::{Unit, View};
 
-/// Near memory is real, far memory is Optane as the cores in use would see it.
-const MEMORIES: [(&str, Option<FarMemory>); 2] =
-    [("near", None), ("emulated optane", Some(FarMemory::OPTANE))];
+/// Memory as so many threads see it.
+type Seen = fn(usize) -> Option<FarMemory>;
+
+/// Near memory is real, far memory is Optane with the bandwidth of as many cores as threads run.
+const MEMORIES: [(&str, Seen); 2] = [
+    ("near", |_| None),
+    ("emulated optane", |threads| Some(memory::optane(threads))),
+];
 /// The lengths of blocks, which LZ4 and Snappy compress one by one in Tierra.
 const PIECE: usize = tierra_column::bits::BLOCK_LEN;
 /// Pieces of slow contenders.
 const FEW_PIECES: usize = 4;
+/// What is no decoded value: below zero.
+const NOT_DECODED: u8 = 0xA5;
+/// The key of whether the compiler could use all vectors that the CPU has, and its values.
+const BUILT: &str = "built for the widest vectors of this CPU";
+const YES: &str = "yes";
+const NO: &str = "no";
 
 /// The experiment.
 pub(super) struct Compress;
@@ -75,29 +91,49 @@ const LZ4_WHOLE: Lz4 = Lz4 {
 };
 const SNAP: Snap = Snap { piece: PIECE };
 
-/// Each encoding of Tierra, and the crate that does the same, if there is one.
-const PAIRS: [(Encoding, Option<&dyn Codec>); 11] = [
-    (Encoding::Static, Some(&FastLanes)),
-    (Encoding::Dynamic, None),
-    (Encoding::Dynamic128, Some(&Bp128)),
-    (Encoding::FastPfor, Some(&FastPfor)),
-    (Encoding::FrameOfReference, None),
-    (Encoding::Delta, None),
-    (Encoding::Rle, None),
-    (Encoding::Lz4, Some(&LZ4)),
-    (Encoding::Lz4Fast, Some(&LZ4_FAST)),
-    (Encoding::Lz4High, Some(&LZ4_HIGH)),
-    (Encoding::Snappy, Some(&SNAP)),
+/// The encodings of Tierra.
+const OURS: [Encoding; 11] = [
+    Encoding::Static,
+    Encoding::Dynamic,
+    Encoding::Dynamic128,
+    Encoding::FastPfor,
+    Encoding::FrameOfReference,
+    Encoding::Delta,
+    Encoding::Rle,
+    Encoding::Lz4,
+    Encoding::Lz4Fast,
+    Encoding::Lz4High,
+    Encoding::Snappy,
 ];
 
+/// What does the same as one of them.
+const PEERS: [(Encoding, &dyn Codec); 11] = [
+    (Encoding::Static, &FastLanes),
+    (Encoding::Dynamic128, &Bp128),
+    (Encoding::FastPfor, &FastPfor),
+    (Encoding::FrameOfReference, &Lanes::FrameOfReference),
+    (Encoding::Delta, &Lanes::Differences),
+    (Encoding::Delta, &Bp128Sorted),
+    (Encoding::Rle, &Lanes::Runs),
+    (Encoding::Lz4, &LZ4),
+    (Encoding::Lz4Fast, &LZ4_FAST),
+    (Encoding::Lz4High, &LZ4_HIGH),
+    (Encoding::Snappy, &SNAP),
+];
+
+/// Whether a codec takes a data set.
+fn takes(codec: &dyn Codec, set: DataSet) -> bool {
+    set.is_sorted() || !codec.needs_order()
+}
+
 impl Contender {
-    fn all() -> Vec<Contender> {
-        let ours = PAIRS.iter().map(|(ours, _)| Contender::Tierra(*ours));
-        let theirs = PAIRS
-            .iter()
-            .filter_map(|(_, theirs)| Some(Contender::Peer((*theirs)?)));
+    /// Those that take a data set.
+    fn all(set: DataSet) -> Vec<Contender> {
+        let ours = OURS.into_iter().map(Contender::Tierra);
+        let theirs = PEERS.into_iter().map(|(_, theirs)| theirs);
         let whole: &'static dyn Codec = &LZ4_WHOLE;
-        ours.chain(theirs).chain([Contender::Peer(whole)]).collect()
+        let theirs = theirs.chain([whole]).filter(|codec| takes(*codec, set));
+        ours.chain(theirs.map(Contender::Peer)).collect()
     }
 
     fn name(self) -> String {
@@ -293,7 +329,7 @@ fn measure(
     threads: usize,
     rounds: usize,
 ) -> Result<Vec<Row>, LabError> {
-    let contenders = Contender::all();
+    let contenders = Contender::all(set);
     let mut samples = vec![[Vec::new(), Vec::new()]; contenders.len()];
     let mut bytes = vec![0; contenders.len()];
     let pieces = |contender: Contender| match contender.is_slow() {
@@ -304,9 +340,11 @@ fn measure(
     for turn in turns(contenders.len(), rounds) {
         let (contender, pieces) = (contenders[turn.contender], pieces[turn.contender]);
         let (lens, encode_ns) = encode(contender, arrays, pieces, threads)?;
+        // Not what another contender decoded.
+        arrays.decoded[..pieces * tierra::PIECE * 4].fill(NOT_DECODED);
         let decode_ns = decode(contender, arrays, &lens, threads)?;
+        check(contender, arrays, pieces)?;
         if turn.is_warm_up() {
-            check(contender, arrays, pieces)?;
             bytes[turn.contender] = lens.iter().sum();
         } else {
             let [encodes, decodes] = &mut samples[turn.contender];
@@ -360,20 +398,28 @@ impl Experiment for Compress {
         "what does compressing integers save and cost, near and far, beside the crates that do nothing else?"
     }
 
+    fn heeds(&self) -> &'static [ScaleOption] {
+        &[ScaleOption::Records, ScaleOption::Runs]
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
-        let (count, rounds) = lab.size((1 << 17, 1), (100_000_000, 5));
-        if !cfg!(target_feature = "avx2") {
+        // Larger than the caches; the thesis has 100 million.
+        let count = lab.records(1 << 17, 1 << 25) as usize;
+        let rounds = lab.runs(1, 3);
+        let is_built = is_built_for_this_cpu();
+        if !is_built {
             println!(
-                "The crate fastlanes is not at its best: build the lab with RUSTFLAGS=\"-C target-cpu=native\"."
+                "The crate fastlanes is not at its best, so speeds meet no bars: build the lab with RUSTFLAGS=\"-C target-cpu=native\"."
             );
         }
-        let place_bytes = Contender::all()
+        // Sorted values are taken by all.
+        let place_bytes = Contender::all(DataSet::D3)
             .into_iter()
             .map(|contender| contender.most_bytes(tierra::PIECE))
             .max()
             .unwrap_or(0)
             .next_multiple_of(4096);
-        let mut rows = Vec::new();
+        let mut rows = vec![Row::new().text(BUILT, if is_built { YES } else { NO })];
         let threads_most = std::thread::available_parallelism().map_or(1, |it| it.get());
         let threads = [1, lab::threads()]
             .into_iter()
@@ -389,9 +435,9 @@ impl Experiment for Compress {
                 count_as_far(&arrays.encoded[..]),
                 count_as_far(&arrays.decoded[..]),
             ];
-            for (memory, description) in MEMORIES {
+            for (memory, seen) in MEMORIES {
                 for &threads in &threads {
-                    rows.extend(memory::during(description, || {
+                    rows.extend(memory::during(seen(threads), || {
                         measure(set, &mut arrays, memory, threads, rounds)
                     })?);
                     bar.inc(1);
@@ -416,6 +462,8 @@ impl Experiment for Compress {
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
+        // The crates that leave vectors to the compiler would be slower than they are.
+        let is_built = find(rows, &[(BUILT, YES)]).is_some();
         let mut bars = Vec::new();
         for place in Place::ALL {
             for direction in [PACK, UNPACK] {
@@ -431,14 +479,14 @@ impl Experiment for Compress {
                             ours.name()
                         ),
                         bar,
-                        worst_width(rows, direction, place, ours),
+                        worst_width(rows, direction, place, ours).filter(|_| is_built),
                     ));
                 }
             }
         }
-        for (ours, theirs) in PAIRS {
-            let Some(theirs) = theirs else { continue };
-            if matches!(ours, Encoding::Static | Encoding::Dynamic128) {
+        for (ours, theirs) in PEERS {
+            // Packing alone is measured width by width. That does not choose widths, as dynamic packing has to.
+            if ours == Encoding::Static {
                 continue;
             }
             for direction in [ENCODE, DECODE] {
@@ -461,7 +509,8 @@ impl Experiment for Compress {
                             find(rows, &identity)?.value("values_per_s")
                         };
                         Some(speed(our)? / speed(their)?)
-                    }),
+                    })
+                    .filter(|_| is_built),
                 ));
             }
             bars.push(Bar::at_least(
@@ -487,6 +536,22 @@ impl Experiment for Compress {
     }
 }
 
+/// Whether the compiler could use the widest vectors of this CPU. Tierra and some crates choose them while they run, others do not.
+#[cfg(target_arch = "x86_64")]
+fn is_built_for_this_cpu() -> bool {
+    if is_x86_feature_detected!("avx512bw") {
+        cfg!(target_feature = "avx512bw")
+    } else {
+        cfg!(target_feature = "avx2") || !is_x86_feature_detected!("avx2")
+    }
+}
+
+/// Other processors' vectors are of one width.
+#[cfg(not(target_arch = "x86_64"))]
+fn is_built_for_this_cpu() -> bool {
+    true
+}
+
 /// The speed of ours over that of the faster peer at the width where that is least; `None` unless every width was measured.
 fn worst_width(rows: &[Row], direction: &str, place: Place, ours: Packer) -> Option<f64> {
     let key = widths::panel(direction, place);
@@ -502,7 +567,7 @@ fn worst_width(rows: &[Row], direction: &str, place: Place, ours: Packer) -> Opt
     ratios?.into_iter().reduce(f64::min)
 }
 
-/// The least of a ratio over the data sets, of the rows that tell rates; `None` unless all were measured.
+/// The least of a ratio over the data sets that the peer takes, of the rows that tell rates; `None` unless all were measured.
 fn worst_of_data(
     rows: &[Row],
     ours: Encoding,
@@ -510,9 +575,9 @@ fn worst_of_data(
     ratio: impl Fn(&Row, &Row) -> Option<f64>,
 ) -> Option<f64> {
     let of = |name: &str, set: DataSet| find(rows, &[("codec", name), ("data", set.name())]);
-    let ratios =
-        DataSet::ALL.map(|set| ratio(of(&tierra::name(ours), set)?, of(&theirs.name(), set)?));
-    let ratios: Option<Vec<f64>> = ratios.into_iter().collect();
+    let sets = DataSet::ALL.into_iter().filter(|set| takes(theirs, *set));
+    let ratios = sets.map(|set| ratio(of(&tierra::name(ours), set)?, of(&theirs.name(), set)?));
+    let ratios: Option<Vec<f64>> = ratios.collect();
     ratios?.into_iter().reduce(f64::min)
 }
 
@@ -608,5 +673,39 @@ mod tests {
         let worst = |rows: &[Row]| worst_width(rows, PACK, Place::Cache, Packer::Static);
         assert_eq!(worst(&rows), Some(0.5));
         assert_eq!(worst(&rows[1..]), None);
+    }
+
+    #[test]
+    fn speeds_meet_bars_in_a_build_for_the_cpu_and_bytes_in_any() {
+        let mut rows = Vec::new();
+        for set in DataSet::ALL {
+            for contender in Contender::all(set) {
+                for direction in [ENCODE, DECODE] {
+                    let row = Row::new()
+                        .text(&panel(direction, "near"), contender.name())
+                        .text("data", set.name())
+                        .text("threads", "1")
+                        .number("rate", 0.5)
+                        .number("values_per_s", 1e9);
+                    rows.push(match direction {
+                        ENCODE => row.text("codec", contender.name()),
+                        _ => row,
+                    });
+                }
+            }
+        }
+        // Packing alone is not among these rows.
+        let met = |rows: &[Row]| {
+            let bars = Compress.bars(rows);
+            let met = bars.iter().filter(|bar| bar.met).count();
+            (met, bars.len() - Place::ALL.len() * 2 * Packer::OURS.len())
+        };
+        let built = |text: &str| Row::new().text(BUILT, text);
+        let of_peers = 3 * (PEERS.len() - 1);
+        rows.push(built(YES));
+        assert_eq!(met(&rows), (of_peers, of_peers));
+        rows.pop();
+        rows.push(built(NO));
+        assert_eq!(met(&rows), (PEERS.len() - 1, of_peers));
     }
 }

@@ -185,10 +185,13 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Row>, LabError> {
             let mut samples = vec![[Vec::new(), Vec::new()]; Packer::ALL.len()];
             for turn in turns(Packer::ALL.len(), rounds) {
                 let packer = Packer::ALL[turn.contender];
+                // Not what another contender packed or unpacked.
+                arrays.packed.fill(0);
                 // Passes of one contender follow each other, so that blocks are where it left them.
                 let packed: u64 = (0..passes)
                     .map(|_| pack(packer, kernels, width, &mut arrays))
                     .sum();
+                arrays.unpacked.fill(!arrays.values[0]);
                 let unpacked: u64 = (0..passes)
                     .map(|_| unpack(packer, kernels, width, &mut arrays))
                     .sum();

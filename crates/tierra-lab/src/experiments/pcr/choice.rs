@@ -4,6 +4,10 @@
 //! places. A near copy is read whenever there is one, so what it is compared with is the far copy of a table without.
 //!
 //! The socket's own copy is the one that the thesis reads by default. Where both lie on one socket it is the first one.
+//!
+//! Speeds are compared round by round, over as many rounds in the one order of turns as in the other. Positions are projected from
+//! emulated memory without the modelled cache, where one contender would find the lines that another has read. The copy that was
+//! chosen is also read when it is forced: what the two differ by is the noise of a cell.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,8 +16,8 @@ use tierra_column::Encoding;
 use tierra_engine::ReplicaSource;
 use tierra_memory::emulation::FarMemory;
 
-use super::data::{Distribution, Store, optane};
-use super::operators::{Operator, Stored};
+use super::data::{Distribution, Store};
+use super::operators::{Operator, READ, Stored};
 use super::policy::{POLICY, Place, PlacedCopy, Policy, b, far, near};
 use super::rates::{RATE, Rates};
 use super::read::threads_name;
@@ -22,6 +26,7 @@ use crate::bar::Bar;
 use crate::contender::Tierra;
 use crate::error::LabError;
 use crate::lab::{self, Lab, ScaleOption};
+use crate::memory::optane;
 use crate::progress;
 use crate::replicas::emulating;
 use crate::results::Tier;
@@ -139,13 +144,19 @@ fn follow(
 }
 
 /// Far memory as it is measured: as near as it really is, or Optane.
-fn memories(threads: usize) -> [(&'static str, Option<FarMemory>); 2] {
-    [("near", None), ("emulated optane", Some(optane(threads)))]
-}
-
-fn shown(source: ReplicaSource) -> String {
-    let tier = source.tier.as_deref().unwrap_or("near");
-    format!("{tier}/{}", source.encoding)
+fn memories(operator: Operator, threads: usize) -> [(&'static str, Option<FarMemory>); 2] {
+    let optane = optane(threads);
+    let emulated = match operator {
+        Operator::Sum | Operator::Select => ("emulated optane", optane),
+        Operator::Project => (
+            "emulated optane, cache=0B",
+            FarMemory {
+                cache_bytes: 0,
+                ..optane
+            },
+        ),
+    };
+    [("near", None), (emulated.0, Some(emulated.1))]
 }
 
 /// The experiment.
@@ -177,7 +188,8 @@ impl Experiment for ReplicaChoice {
             policies: tables,
             values: count,
             positions: count.div_ceil(16),
-            rounds: lab.runs(1, 25),
+            // As many in the one order of turns as in the other.
+            rounds: lab.runs(2, 12).next_multiple_of(2),
             lasts: Duration::from_millis(lab.size(1, 30)),
         };
         let mut rows = Vec::new();
@@ -195,8 +207,8 @@ impl Experiment for ReplicaChoice {
             };
             let mut stored: Vec<Stored<'_>> = contenders.iter().filter_map(table_of).collect();
             for threads in lab::thread_counts() {
-                for (memory, emulated) in memories(threads) {
-                    for operator in Operator::ALL {
+                for operator in Operator::ALL {
+                    for (memory, emulated) in memories(operator, threads) {
                         let (name, at) = (operator.name(), threads_name(threads));
                         let cell = format!("{name}, {}, {memory}, {at}", distribution.name());
                         bar.set_message(cell.clone());
@@ -218,12 +230,11 @@ impl Experiment for ReplicaChoice {
                         for ((contender, stored), samples) in
                             contenders.iter().zip(&stored).zip(samples)
                         {
-                            let read = stored.sources(operator).into_iter().map(shown);
                             rows.push(
                                 Row::new()
                                     .text(CELL, &cell)
                                     .text(COPIES, &contender.name)
-                                    .text("read", Vec::from_iter(read).join(", "))
+                                    .text(READ, stored.read(operator))
                                     .samples("values", "per_s", samples),
                             );
                         }
@@ -233,8 +244,9 @@ impl Experiment for ReplicaChoice {
             }
         }
         bar.finish_and_clear();
-        let summary = summary(&rows);
-        rows.extend(summary);
+        let choices = choices(&rows);
+        rows.extend(choices.iter().filter_map(noise));
+        rows.extend(summary(&choices));
         Ok(Measured {
             tier: Tier::Emulated,
             parameters: rates.parameters(),
@@ -269,28 +281,39 @@ impl Experiment for ReplicaChoice {
 
 /// A policy in a cell: the time of the chosen copy over those of others.
 struct Choice {
+    cell: String,
     policy: Policy,
     over_best: f64,
     over_own: f64,
+    /// Over the same copy when it is forced, the slower over the faster; `None` if no copy alone was chosen.
+    over_itself: Option<f64>,
 }
 
 /// All policies in all cells; empty if one was not measured.
 fn choices(rows: &[Row]) -> Vec<Choice> {
-    let rate =
-        |cell: &str, copies: &str| find(rows, &[(CELL, cell), (COPIES, copies)])?.value(RATE);
     let choice = |cell: &str, policy: Policy| {
-        let chosen = rate(cell, &policy.to_string())?;
-        let of_copy = |copy: &PlacedCopy| match copy.place {
-            Place::Tier(_) => rate(cell, &forced(&policy, *copy)),
-            // It is the chosen one.
-            Place::Near => Some(chosen),
-        };
-        let each: Vec<f64> = policy.copies().iter().map(of_copy).collect::<Option<_>>()?;
-        let best = each.iter().copied().reduce(f64::max)?;
+        let of = |copies: &str| find(rows, &[(CELL, cell), (COPIES, copies)]);
+        let chosen = of(&policy.to_string())?;
+        let (mut each, mut over_itself) = (Vec::new(), None);
+        for copy in policy.copies() {
+            if copy.place == Place::Near {
+                // It is the chosen one.
+                each.push(1.0);
+                continue;
+            }
+            let forced = of(&forced(&policy, *copy))?;
+            let over = forced.over(chosen, RATE)?;
+            if forced.get(READ).is_some() && forced.get(READ) == chosen.get(READ) {
+                over_itself = Some(over.max(1.0 / over));
+            }
+            each.push(over);
+        }
         Some(Choice {
+            cell: cell.to_owned(),
             policy,
-            over_best: best / chosen,
-            over_own: each[0] / chosen,
+            over_best: each.iter().copied().reduce(f64::max)?,
+            over_own: each[0],
+            over_itself,
         })
     };
     let cells = distinct(rows, CELL);
@@ -299,23 +322,32 @@ fn choices(rows: &[Row]) -> Vec<Choice> {
     all.unwrap_or_default()
 }
 
+/// How far apart two measurements of one copy are.
+fn noise(choice: &Choice) -> Option<Row> {
+    let row = Row::new()
+        .text(CELL, &choice.cell)
+        .text("noise of", choice.policy.to_string());
+    Some(row.number("noise_ratio", choice.over_itself?))
+}
+
 /// The median and the worst of each policy's cells.
-fn summary(rows: &[Row]) -> Vec<Row> {
-    let choices = choices(rows);
+fn summary(choices: &[Choice]) -> Vec<Row> {
     let mut summary = Vec::new();
     for policy in policies() {
         let of_policy = || choices.iter().filter(|choice| choice.policy == policy);
         let best = Vec::from_iter(of_policy().map(|choice| choice.over_best));
         let own = Vec::from_iter(of_policy().map(|choice| choice.over_own));
+        let itself = Vec::from_iter(of_policy().filter_map(|choice| choice.over_itself));
         for (of, times, part) in [
             ("the best copy, median cell", &best, 0.5),
             ("the best copy, worst cell", &best, 1.0),
             ("the socket's own, median cell", &own, 0.5),
             ("the socket's own, worst cell", &own, 1.0),
+            ("itself (noise), median cell", &itself, 0.5),
+            ("itself (noise), worst cell", &itself, 1.0),
         ] {
             let row = Row::new().text(POLICY, policy.to_string()).text(OF, of);
-            let over = quantile_of(times, part).unwrap_or(f64::NAN);
-            summary.push(row.number(OVER, over));
+            summary.extend(quantile_of(times, part).map(|over| row.number(OVER, over)));
         }
     }
     summary
@@ -323,6 +355,7 @@ fn summary(rows: &[Row]) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::policy::B;
     use super::*;
 
     #[test]
@@ -348,5 +381,31 @@ mod tests {
         assert_eq!(met(&rows(900)), [false, false, true, false]);
         assert_eq!(met(&rows(800)), [false; 4]);
         assert_eq!(met(&[]), [false; 4]);
+    }
+
+    #[test]
+    fn the_same_copy_forced_tells_the_noise() {
+        let row = |contender: &Contender| {
+            // The second copy is chosen, and every other round is slow for whoever is forced.
+            let (read, rates) = match contender.tier {
+                None => ("b", [100_u64, 100, 100]),
+                Some(tier) => (tier, [100, 80, 80]),
+            };
+            Row::new()
+                .text(CELL, "sum")
+                .text(COPIES, &contender.name)
+                .text(READ, read)
+                .samples("values", "per_s", rates.to_vec())
+        };
+        let rows = Vec::from_iter(contenders().iter().map(row));
+        for choice in choices(&rows) {
+            let has_b = choice.policy.copies().iter().any(|copy| copy.place == B);
+            assert_eq!(choice.over_itself, has_b.then_some(1.25));
+            assert_eq!(choice.over_own, 0.8);
+            assert_eq!(noise(&choice).is_some(), has_b);
+        }
+        let noise = ("chosen over", "itself (noise), worst cell");
+        let summary = summary(&choices(&rows));
+        assert_eq!(find(&summary, &[noise]).unwrap().value(OVER), Some(1.25));
     }
 }

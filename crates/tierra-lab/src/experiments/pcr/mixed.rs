@@ -1,5 +1,5 @@
-//! Figure 4.8: threads that append a megabyte or add all values, by the share of sums; and sums beside appends, and beside changes of
-//! the column's policy.
+//! Figure 4.8: threads that append a megabyte or add all values, by the share of sums; and readers beside appends, and beside changes
+//! of the column's policy.
 //!
 //! All policies get the same tasks, drawn by the seed. Each sum has to be that of a commit: of the rows that the snapshot has.
 
@@ -7,20 +7,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
 use tierra_column::Encoding;
 use tierra_engine::{Snapshot, Table};
 
 use super::append::APPENDED;
 use super::beside;
-use super::data::{Distribution, Store, array, batches, optane};
-use super::operators::{check, sum};
+use super::data::{Distribution, Store, array, batches};
+use super::operators::{POSITIONS, check, sum};
 use super::policy::{POLICY, Policy, b, far, near};
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::contender::Tierra;
 use crate::error::{Context, LabError};
 use crate::lab::{self, Lab, SEED, ScaleOption};
+use crate::memory::optane;
 use crate::progress;
 use crate::random::Random;
 use crate::replicas::emulating;
@@ -101,14 +103,32 @@ impl Column {
         Ok(batches.remove(0))
     }
 
+    /// So many lists of unsorted positions in the first rows, each with the sum of the values there.
+    pub(super) fn positions(&self, lists: usize) -> Vec<(Vec<usize>, i64)> {
+        let mut random = Random::new(SEED ^ 1);
+        let values = self.values.as_primitive::<Int64Type>().values();
+        let mut list = || {
+            let drawn = (0..POSITIONS).map(|_| random.below(self.rows) as usize);
+            let drawn = Vec::from_iter(drawn);
+            let sum = drawn.iter().map(|at| values[*at]).sum::<i64>();
+            (drawn, sum)
+        };
+        (0..lists).map(|_| list()).collect()
+    }
+
     /// Adds all values of a snapshot; fails if that is the sum of no commit.
     pub(super) fn add(&self, snapshot: &Snapshot) -> Result<(), LabError> {
+        check("the sum of a commit", self.sums_to_a_commit(snapshot)?)
+    }
+
+    /// The same; whether that is the sum of a commit.
+    pub(super) fn sums_to_a_commit(&self, snapshot: &Snapshot) -> Result<bool, LabError> {
         let appended = snapshot.rows().checked_sub(self.rows);
         let pieces = appended.filter(|rows| rows % self.piece.len() as u64 == 0);
         let pieces = pieces.map(|rows| (rows / self.piece.len() as u64) as i64);
         let piece: i64 = self.piece.iter().sum();
         let expected = pieces.map(|pieces| self.sum + pieces * piece);
-        check("the sum of a commit", Some(sum(snapshot)?) == expected)
+        Ok(Some(sum(snapshot)?) == expected)
     }
 }
 
@@ -127,7 +147,7 @@ impl Experiment for PcrMixed {
     }
 
     fn about(&self) -> &'static str {
-        "how fast are appends and sums at the same time, and sums while a column's copies change?"
+        "how fast are appends and sums at the same time, and readers while a column's copies change?"
     }
 
     fn heeds(&self) -> &'static [ScaleOption] {
@@ -135,7 +155,8 @@ impl Experiment for PcrMixed {
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
-        let column = Column::new(lab.size(1 << 16, 1 << 23));
+        // No segment is so small that compaction would number its rows anew.
+        let column = Column::new(lab.size(1 << 17, 1 << 23));
         let (rounds, tasks) = (lab.runs(1, 5), lab.size(4, 32));
         let shares: Vec<u64> = (0..=100).step_by(lab.size(50, 10)).collect();
         let policies = policies();

@@ -21,7 +21,10 @@ use crate::random::Random;
 /// Rows of a batch, and positions looked up together.
 const BATCH_ROWS: usize = 8192;
 /// Positions of a query. The next query, of whichever copy, takes the next ones, so that their lines are in no cache.
-const POSITIONS: usize = 1 << 15;
+pub(super) const POSITIONS: usize = 1 << 15;
+
+/// The key of the copies that were read.
+pub(super) const READ: &str = "read";
 
 /// What a query does with a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +98,12 @@ impl Expected {
     }
 }
 
+/// The sum of row ids.
+fn sum_of(ids: &[u64]) -> u64 {
+    ids.iter()
+        .fold(0, |sum: u64, id: &u64| sum.wrapping_add(*id))
+}
+
 /// The positions of a column's smallest tenth.
 fn selected(values: &[i64], distribution: Distribution) -> impl Iterator<Item = usize> {
     let is_small = move |(at, value): (usize, &i64)| (*value <= distribution.tenth()).then_some(at);
@@ -108,34 +117,35 @@ pub(super) struct Stored<'a> {
     expected: &'a Expected,
     /// The wanted rows of each thread.
     rows: Arc<[Vec<RowId>]>,
+    /// The sum of the row ids that a selection finds.
+    selected_ids: u64,
 }
 
 impl<'a> Stored<'a> {
     /// A table's column, all of whose rows were loaded at once. All values, and all positions that a selection finds, are compared
     /// with the expected ones.
     pub(super) fn new(snapshot: Snapshot, expected: &'a Expected) -> Result<Stored<'a>, LabError> {
-        let segments = Vec::from_iter(snapshot.segments().iter().map(|it| u64::from(it.id())));
-        let row = |at: usize| {
-            let segment = segments[at / SEGMENT_ROWS];
-            RowId::from_number(segment * SEGMENT_ROWS as u64 + (at % SEGMENT_ROWS) as u64)
-        };
+        let row = row_ids(&snapshot);
         let rows = expected.positions.iter();
         let rows = rows.map(|of_thread| of_thread.iter().map(|at| row(*at as usize)).collect());
+        let all: Vec<RowId> = (0..expected.values.len()).map(&row).collect();
+        let right = selected(&expected.values, expected.distribution).map(|at| all[at].get());
+        let mut right: Vec<u64> = right.collect();
+        right.sort_unstable();
         let stored = Stored {
             rows: rows.collect(),
             snapshot,
             expected,
+            selected_ids: sum_of(&right),
         };
-        let all: Vec<RowId> = (0..expected.values.len()).map(row).collect();
         let mut found = Vec::with_capacity(all.len());
-        stored.project(&all, |values| found.extend_from_slice(values))?;
+        project(&stored.snapshot, &all, |values| {
+            found.extend_from_slice(values);
+        })?;
         check("all values", found == expected.values)?;
         let mut found = Vec::with_capacity(expected.selected);
         stored.select(|ids| found.extend_from_slice(ids))?;
         found.sort_unstable();
-        let right = selected(&expected.values, expected.distribution).map(|at| all[at].get());
-        let mut right: Vec<u64> = right.collect();
-        right.sort_unstable();
         check("the positions of a tenth", found == right)?;
         Ok(stored)
     }
@@ -148,6 +158,16 @@ impl<'a> Stored<'a> {
     /// The copies that an operator reads now.
     pub(super) fn sources(&self, operator: Operator) -> Vec<ReplicaSource> {
         self.snapshot.sources(0, operator.pattern())
+    }
+
+    /// The same as text.
+    pub(super) fn read(&self, operator: Operator) -> String {
+        let shown = |source: ReplicaSource| {
+            let tier = source.tier.as_deref().unwrap_or("near");
+            format!("{tier}/{}", source.encoding)
+        };
+        let sources = self.sources(operator).into_iter();
+        Vec::from_iter(sources.map(shown)).join(", ")
     }
 
     /// Has every thread run an operator again and again for so long; values a second of all of them. Every answer is checked.
@@ -186,9 +206,14 @@ impl<'a> Stored<'a> {
         match operator {
             Operator::Sum => check("the sum", sum(&self.snapshot)? == expected.sum)?,
             Operator::Select => {
-                let mut found = 0;
-                self.select(|ids| found += ids.len())?;
-                check("the number of a tenth", found == expected.selected)?;
+                // All of them are compared when the column is stored. Here their number and sum take no time that counts.
+                let (mut found, mut sum) = (0, 0_u64);
+                self.select(|ids| {
+                    found += ids.len();
+                    sum = sum.wrapping_add(sum_of(ids));
+                })?;
+                let is_right = found == expected.selected && sum == self.selected_ids;
+                check("the number and sum of a tenth's positions", is_right)?;
             }
             Operator::Project => {
                 let sums = &expected.projected[thread];
@@ -196,7 +221,9 @@ impl<'a> Stored<'a> {
                 let rows = &self.rows[thread][number * POSITIONS..];
                 let rows = &rows[..rows.len().min(POSITIONS)];
                 let mut sum = 0;
-                self.project(rows, |values| sum += values.iter().sum::<i64>())?;
+                project(&self.snapshot, rows, |values| {
+                    sum += values.iter().sum::<i64>();
+                })?;
                 check("the sum of some values", sum == sums[number])?;
                 return Ok(rows.len());
             }
@@ -219,17 +246,31 @@ impl<'a> Stored<'a> {
         }
         Ok(())
     }
+}
 
-    fn project(&self, rows: &[RowId], mut take: impl FnMut(&[i64])) -> Result<(), LabError> {
-        let projection = self.snapshot.table().projection(&[0]);
-        let mut lookups = Lookups::new(Scheduling::Auto);
-        for rows in rows.chunks(BATCH_ROWS) {
-            let batch = self.snapshot.reconstruct(rows, &projection, &mut lookups);
-            let batch = batch.by(Tierra::ENGINE, "projecting")?;
-            take(batch.column(0).as_primitive::<Int64Type>().values());
-        }
-        Ok(())
+/// The ids of rows by their positions in a table all of whose rows were loaded at once.
+pub(super) fn row_ids(snapshot: &Snapshot) -> impl Fn(usize) -> RowId + use<> {
+    let segments = Vec::from_iter(snapshot.segments().iter().map(|it| u64::from(it.id())));
+    move |at| {
+        let segment = segments[at / SEGMENT_ROWS];
+        RowId::from_number(segment * SEGMENT_ROWS as u64 + (at % SEGMENT_ROWS) as u64)
     }
+}
+
+/// The values of a table's only column in some rows, some of them at a time.
+pub(super) fn project(
+    snapshot: &Snapshot,
+    rows: &[RowId],
+    mut take: impl FnMut(&[i64]),
+) -> Result<(), LabError> {
+    let projection = snapshot.table().projection(&[0]);
+    let mut lookups = Lookups::new(Scheduling::Auto);
+    for rows in rows.chunks(BATCH_ROWS) {
+        let batch = snapshot.reconstruct(rows, &projection, &mut lookups);
+        let batch = batch.by(Tierra::ENGINE, "projecting")?;
+        take(batch.column(0).as_primitive::<Int64Type>().values());
+    }
+    Ok(())
 }
 
 /// The sum of a table's only column.
