@@ -200,7 +200,7 @@ impl Ahead {
         }
     }
 
-    /// Called before a column of a block is read; `next` is the block behind it.
+    /// Called when a column of a block was asked for, which comes before what is asked for here; `next` is the block behind it.
     #[inline]
     pub(super) fn begin_column(
         &mut self,
@@ -211,6 +211,7 @@ impl Ahead {
     ) {
         if self.lines > 0
             && let Some(next) = next
+            && !segment.is_framed(methods, column)
         {
             prefetch(segment.chunk(column).stored_block(next), self.lines);
         }

@@ -548,12 +548,12 @@ impl ScanCursor {
                 {
                     continue;
                 }
-                self.ahead
-                    .begin_column(segment, *column, next, &self.methods);
                 let share = self.share.as_ref().or(self.whole.share());
                 let _reading = self
                     .counting
                     .read(segment, *column, block, &self.methods, share);
+                self.ahead
+                    .begin_column(segment, *column, next, &self.methods);
                 let append = |chunk: &Chunk<'_>| {
                     let dictionary = version.dictionary(*column);
                     sinks.append(place, chunk, block, &mask, dictionary, &mut self.scratch)
@@ -634,12 +634,12 @@ impl ScanCursor {
                 continue;
             };
             let column = condition.column;
-            self.ahead
-                .begin_column(segment, column, next, &self.methods);
             let share = self.share.as_ref();
             let _reading = self
                 .counting
                 .read(segment, column, block, &self.methods, share);
+            self.ahead
+                .begin_column(segment, column, next, &self.methods);
             let select = |chunk: &Chunk<'_>| chunk.select(bound, block, mask, &mut self.scratch);
             let selected = segment.read_by(
                 &self.methods,
