@@ -359,7 +359,11 @@ fn in_memory(mode: Mode, medium: Medium) -> String {
 /// The ratios of a query that views show.
 fn ratios(rows: &[Row], query: &str) -> Vec<Row> {
     let over = |key: &str, (mode, medium): (Mode, Medium), of: (Mode, Medium)| {
-        let ratio = time(rows, query, medium, mode)? / time(rows, query, of.1, of.0)?;
+        let ratio = match medium == of.1 {
+            true => over(rows, query, medium, mode, of.0)?,
+            // One medium was measured after the other: no round has both.
+            false => time(rows, query, medium, mode)? / time(rows, query, of.1, of.0)?,
+        };
         let row = Row::new().text("query", query).number(key, ratio);
         Some(match key {
             "over_far_buffered" => row.text("access in memory", in_memory(mode, medium)),
@@ -412,11 +416,14 @@ fn time(rows: &[Row], query: &str, medium: Medium, mode: Mode) -> Option<f64> {
     cell(rows, query, medium, mode, "time_ns")
 }
 
+/// What a mode takes over another one on a medium, in the rounds in which both had a turn.
+fn over(rows: &[Row], query: &str, medium: Medium, mode: Mode, of: Mode) -> Option<f64> {
+    row(rows, query, medium, mode)?.over(row(rows, query, medium, of)?, "time_ns")
+}
+
 /// In place over buffered, far, of every query; empty if one was not measured.
 fn over_buffered(rows: &[Row]) -> Vec<f64> {
-    let ratio = |query: &String| {
-        Some(time(rows, query, Medium::Far, IN_PLACE)? / time(rows, query, Medium::Far, BUFFERED)?)
-    };
+    let ratio = |query: &String| over(rows, query, Medium::Far, IN_PLACE, BUFFERED);
     let found: Option<Vec<f64>> = distinct(rows, "query").iter().map(ratio).collect();
     found.unwrap_or_default()
 }
@@ -424,9 +431,7 @@ fn over_buffered(rows: &[Row]) -> Vec<f64> {
 /// The best of some modes over another, by the geometric mean of all queries.
 fn best_of(rows: &[Row], modes: &[Mode], base: Mode, medium: Medium) -> Option<f64> {
     let over = |mode: &Mode| {
-        let ratio = |query: &String| {
-            Some(time(rows, query, medium, *mode)? / time(rows, query, medium, base)?)
-        };
+        let ratio = |query: &String| over(rows, query, medium, *mode, base);
         let all: Option<Vec<f64>> = distinct(rows, "query").iter().map(ratio).collect();
         geometric_mean(all?)
     };
@@ -441,8 +446,7 @@ fn auto_within(rows: &[Row], times: f64) -> Option<f64> {
         .iter()
         .flat_map(|query| Medium::ALL.map(|medium| (query, medium)));
     let within = cells.map(|(query, medium)| {
-        let auto = row(rows, query, medium, AUTO)?;
-        let over = |fixed| auto.over(row(rows, query, medium, fixed)?, "time_ns");
+        let over = |fixed| over(rows, query, medium, AUTO, fixed);
         let over: Option<Vec<f64>> = medium.fixed().map(over).collect();
         Some(over?.into_iter().all(|over| over <= times))
     });
