@@ -77,7 +77,7 @@ impl Local {
         while self.now.get() < time {
             self.tick();
         }
-        self.now.get() - began
+        self.now.get().saturating_sub(began)
     }
 
     /// A load issued now: until when to wait for it, 0 if it has arrived.

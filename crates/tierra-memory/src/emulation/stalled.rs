@@ -1,7 +1,7 @@
 //! How long threads have waited for emulated memory: the time in which a core of the modelled machine would be stalled.
 //!
 //! Invariant: a thread adds up its own waits, and tells them together: a wait costs no access to what threads share. What a thread has
-//! not told is less than 30 us on a clock of 2 GHz.
+//! not told is less than 65,536 ticks, some 20 us.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ impl Stalled {
 }
 
 /// Nanoseconds that all threads of the process together have waited for emulated memory, [helpers](crate::helper) left out. They
-/// wait on a processor, and so it is part of the process's time. Some 10 us of a thread may not be counted yet.
+/// wait on a processor, and so it is part of the process's time. Some 20 us of each thread may not be counted yet.
 pub fn stalled_ns() -> u64 {
     match TOLD.load(Ordering::Relaxed) {
         // Nothing was emulated, and the clock may not be calibrated.
