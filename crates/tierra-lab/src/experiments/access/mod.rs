@@ -620,11 +620,7 @@ mod tests {
 
     #[test]
     fn what_auto_chose_stands_beside_its_bar() {
-        let cases = [
-            (vec![0, 0], "in place"),
-            (vec![5, 6], "frames"),
-            (vec![0, 6], "both"),
-        ];
+        let cases = [([0, 0], "in place"), ([5, 6], "frames"), ([0, 6], "both")];
         for (copied, expected) in cases {
             assert_eq!(chosen(&copied), expected);
         }
