@@ -9,7 +9,7 @@ use arrow::array::RecordBatch;
 use tierra_engine::{Database, DatabaseOptions, TierInfo};
 use tierra_interleave::{Execution, Scheduling};
 use tierra_sql::load::{LoadOptions, load_file};
-use tierra_sql::{Session, SessionOptions};
+use tierra_sql::{Outcome, Session, SessionOptions, Work};
 
 use crate::dataset::TableFile;
 use crate::error::{Context, LabError};
@@ -141,6 +141,18 @@ impl Tierra {
             .query(sql)
             .await
             .by(Tierra::ENGINE, format!("running {sql}"))
+    }
+
+    /// Runs a query, collects its rows, and says what its scans did.
+    pub async fn query_with_work(&self, sql: &str) -> Result<(Vec<RecordBatch>, Work), LabError> {
+        let doing = || format!("running {sql}");
+        match self.session.sql(sql).await.by(Tierra::ENGINE, doing())? {
+            Outcome::Rows(mut rows) => {
+                let batches = rows.collect().await.by(Tierra::ENGINE, doing())?;
+                Ok((batches, rows.work()))
+            }
+            Outcome::Done(_) => Err("it has no rows").by(Tierra::ENGINE, doing()),
+        }
     }
 
     /// Bytes that the far pool holds: chunks, dictionaries, tails and manifests, one copy of each.

@@ -149,12 +149,12 @@ impl Row {
     }
 
     /// The samples of a cell over those of `other` that were taken in the same rounds, in the median: what drifts from round to round is
-    /// in both.
+    /// in both. If one of them has more, these are of later rounds, and are left out.
     pub fn over(&self, other: &Row, key: &str) -> Option<f64> {
         let (Cell::Samples(ours), Cell::Samples(theirs)) = (self.get(key)?, other.get(key)?) else {
             return None;
         };
-        if ours.len() != theirs.len() || self.is_refused() || other.is_refused() {
+        if self.is_refused() || other.is_refused() {
             return None;
         }
         let pairs = ours.iter().zip(theirs);
@@ -269,7 +269,10 @@ mod tests {
         let row = |samples: &[u64]| Row::new().samples("time", "ns", samples.to_vec());
         let (one, other) = (row(&[10, 20, 90]), row(&[20, 40, 100]));
         assert_eq!(one.over(&other, "time_ns"), Some(0.5));
-        assert_eq!(one.over(&row(&[20, 40]), "time_ns"), None);
+        // Of the first rounds: 10 and 20 over 40 and 80.
+        assert_eq!(one.over(&row(&[40, 80]), "time_ns"), Some(0.25));
+        assert_eq!(row(&[40, 80]).over(&one, "time_ns"), Some(4.0));
+        assert_eq!(one.over(&row(&[]), "time_ns"), None);
         assert_eq!(one.over(&row(&[0, 0, 0]).refused(), "time_ns"), None);
     }
 

@@ -1,15 +1,18 @@
 //! Asking for lines that will be read soon.
 
-use crate::{LINE_BYTES, arch};
+use crate::{LINE_BYTES, arch, emulation};
 
 /// Asks the processor for the first `lines` lines of `bytes`, and goes on at once. It may bring them into its caches or not; no
-/// result depends on it. Emulated far memory does not notice: it lets a read in order wait for no line but the first.
+/// result depends on it. From emulated far memory they are on their way from now on, and the next read in order of what begins there
+/// ([`begin_read`](emulation::begin_read)) takes the bandwidth of the rest alone.
 #[inline]
 pub fn prefetch(bytes: &[u8], lines: usize) {
     let first = bytes.len().min(lines.saturating_mul(LINE_BYTES));
-    for line in bytes[..first].chunks(LINE_BYTES) {
+    let bytes = &bytes[..first];
+    for line in bytes.chunks(LINE_BYTES) {
         arch::prefetch(line.as_ptr());
     }
+    emulation::prefetched(bytes);
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tierra_memory::emulation::{
     self, EmulationError, FarDevice, FarMemory, begin_read, count_as_far,
 };
 use tierra_memory::measure::{CpuTime, record};
-use tierra_memory::{MemoryGate, Pool, PoolOptions, Region, Speed, in_mode, persist};
+use tierra_memory::{MemoryGate, Pool, PoolOptions, Region, Speed, in_mode, persist, prefetch};
 
 /// The turn of a test, until it is dropped.
 fn turn() -> MutexGuard<'static, ()> {
@@ -226,6 +226,31 @@ fn scans_flushes_and_copies_take_their_bandwidth() {
     );
     let near_copy = timed(&mut || persist::persist(&near[..64]));
     assert!(near_copy.busy < 3 * TICK, "{near_copy:?}");
+}
+
+#[test]
+fn what_was_prefetched_arrives_meanwhile_and_waits_are_counted() {
+    let _turn = turn();
+    let far = Region::near(4 << 20).unwrap();
+    let _counted = count_as_far(&far[..]);
+    // 512 KiB at 5 MB/s: 105 ms.
+    let _on = emulate("sequential=5MB/s,random=5MB/s");
+    let (first, second) = far[..1 << 20].split_at(512 << 10);
+    let before = emulation::stalled_ns();
+    let ((), read) = timed(|| drop(begin_read(first)));
+    let stalled = Duration::from_nanos(emulation::stalled_ns() - before);
+    assert!(read.time >= 10 * TICK, "{read:?}");
+    assert!(
+        (9 * TICK..=read.time + TICK).contains(&stalled),
+        "{stalled:?} {read:?}"
+    );
+    prefetch(second, usize::MAX);
+    std::thread::sleep(12 * TICK);
+    let ((), read) = timed(|| drop(begin_read(second)));
+    assert!(read.busy < 5 * TICK, "{read:?}");
+    // Once: its lines stay in no cache.
+    let ((), read) = timed(|| drop(begin_read(second)));
+    assert!(read.time >= 10 * TICK, "{read:?}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use super::far;
 use super::lines::Lines;
 use super::misses::Misses;
 use super::numbers::{DEFAULT, MAX_DEVICES, NEAR};
+use super::prefetched::Prefetched;
 use super::streams::Streams;
 use crate::LINE_BYTES;
 
@@ -38,6 +39,7 @@ pub(super) enum Stored {
 pub(super) struct Core {
     devices: [Device; MAX_DEVICES],
     streams: Streams,
+    prefetched: Prefetched,
     /// Whether memory outside all counted ranges belongs to the default far memory.
     everywhere: bool,
     cache_sets: usize,
@@ -78,6 +80,7 @@ impl Core {
         Core {
             devices: [const { Device::new(TickCosts::NONE) }; MAX_DEVICES],
             streams: Streams::new(),
+            prefetched: Prefetched::new(),
             everywhere: false,
             cache_sets: 0,
             loaded: DEFAULT,
@@ -160,6 +163,17 @@ impl Core {
         );
     }
 
+    /// The beginning of a block that will be read in order is asked for: it is on its way from now on.
+    pub(super) fn prefetch(&mut self, address: usize, len_bytes: usize, clock: impl Fn() -> u64) {
+        if self.prefetched.has(address) {
+            return;
+        }
+        let arrives = self.transfer(address, len_bytes, clock);
+        if arrives != 0 {
+            self.prefetched.note(address, address + len_bytes, arrives);
+        }
+    }
+
     /// A block read in order; returns when it has been transferred, 0 if nothing limits it.
     pub(super) fn read(
         &mut self,
@@ -167,6 +181,18 @@ impl Core {
         len_bytes: usize,
         clock: impl Fn() -> u64,
     ) -> u64 {
+        let Some((prefetched_until, arrives)) = self.prefetched.take(address) else {
+            return self.transfer(address, len_bytes, clock);
+        };
+        let rest_bytes = (address + len_bytes).saturating_sub(prefetched_until);
+        if rest_bytes == 0 {
+            return arrives;
+        }
+        let rest = self.transfer(prefetched_until, rest_bytes, clock);
+        arrives.max(rest)
+    }
+
+    fn transfer(&mut self, address: usize, len_bytes: usize, clock: impl Fn() -> u64) -> u64 {
         let number = self.device_of(address);
         let Device { costs, route, .. } = &self.devices[number];
         if costs.free_loads && !costs.passes_others {
@@ -328,6 +354,26 @@ mod tests {
             now = core.read((1 << 30) + block * 2048, 2048, || now);
         }
         assert_eq!(now, NOW + 300 + 100 * 2048 / 8);
+    }
+
+    #[test]
+    fn what_was_prefetched_is_on_its_way_meanwhile() {
+        let mut core = core("latency=300,sequential=8GB/s,random=8GB/s");
+        let block = |at: usize| (1 << 30) + at * 2048;
+        let read = NOW + 300 + 256;
+        assert_eq!(core.read(block(0), 2048, || NOW), read);
+        core.prefetch(block(1), 512, || read);
+        core.prefetch(block(1), 512, || read);
+        // A quarter of it has arrived.
+        let later = NOW + 1000;
+        assert_eq!(core.read(block(1), 2048, || later), later + 192);
+        // All of it is on its way, and is waited for.
+        let never = || -> u64 { unreachable!("nothing is left to read") };
+        core.prefetch(block(2), 2048, || later + 192);
+        assert_eq!(core.read(block(2), 2048, never), later + 192 + 256);
+        // Once.
+        let again = NOW + 5000;
+        assert_eq!(core.read(block(2), 2048, || again), again + 300 + 256);
     }
 
     #[test]

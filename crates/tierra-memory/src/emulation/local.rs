@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use super::core::{Core, Stored};
 use super::lines::Lines;
 use super::own_work::OwnWork;
+use super::stalled::Stalled;
 use super::{clock, own_work, switch};
 use crate::LINE_BYTES;
 use crate::topology::SocketId;
@@ -22,6 +23,7 @@ pub(super) struct Local {
     state: Cell<u32>,
     /// The clock when it was last read: what was due by then is not waited for.
     now: Cell<u64>,
+    stalled: Stalled,
     /// By how much waits end earlier than what they wait for.
     own_work: Cell<OwnWork>,
     recording: Cell<bool>,
@@ -36,6 +38,7 @@ impl Local {
         Local {
             state: Cell::new(0),
             now: Cell::new(0),
+            stalled: Stalled::new(),
             own_work: Cell::new(OwnWork { load: 0, store: 0 }),
             recording: Cell::new(false),
             socket: Cell::new(SocketId(0)),
@@ -62,9 +65,19 @@ impl Local {
 
     /// Waits until a time that [`load`](Self::load), [`read`](Self::read) or [`store`](Self::store) returned.
     pub(super) fn wait_until(&self, time: u64) {
-        if time > self.now.get() {
-            while self.tick() < time {}
+        self.stalled.add(self.hold_until(time));
+    }
+
+    /// The same, not counted; returns for how many ticks it waited.
+    fn hold_until(&self, time: u64) -> u64 {
+        if time <= self.now.get() {
+            return 0;
         }
+        let began = self.tick();
+        while self.now.get() < time {
+            self.tick();
+        }
+        self.now.get().saturating_sub(began)
     }
 
     /// A load issued now: until when to wait for it, 0 if it has arrived.
@@ -146,6 +159,14 @@ pub(super) fn wait_in_place() {
     });
 }
 
+/// Asks for the beginning of a block that will be read in order.
+pub(super) fn prefetch(address: usize, len_bytes: usize) {
+    if len_bytes == 0 {
+        return;
+    }
+    LOCAL.with(|local| local.with_core(|core| core.prefetch(address, len_bytes, || local.tick())));
+}
+
 /// Begins to read a block in order; returns until when to wait for its end, 0 if nothing limits it.
 pub(super) fn read(address: usize, len_bytes: usize) -> u64 {
     if len_bytes == 0 {
@@ -162,7 +183,7 @@ pub(super) fn fetch_for_others(address: usize, len_bytes: usize) {
     LOCAL.with(|local| {
         let until = local.read(address, len_bytes);
         if until != 0 {
-            local.wait_until(until);
+            local.hold_until(until);
             local.with_core(|core| core.leave_cached(address, len_bytes));
         }
     });

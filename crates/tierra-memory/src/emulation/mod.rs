@@ -9,7 +9,8 @@
 //! * **Objects fetched ahead** ([`begin_fetch`]) have their lines join these misses; the user of one
 //!   waits then for what is left of its time.
 //! * **Sequential reads** are charged per block: [`begin_read`] before the block is read, and the
-//!   [`Transfer`] that it returns waits, when dropped, for whatever is left of the time the block takes.
+//!   [`Transfer`] that it returns waits, when dropped, for whatever is left of the time the block takes. What of its beginning was
+//!   [prefetched](crate::prefetch()) is on its way since then.
 //! * **Stores** wait for their lines, as loads do, and take write bandwidth: where lines leave the caches, by
 //!   [`persist`](crate::persist)'s flushes, fences and streaming copies, and by pools whose medium needs none
 //!   ([`begin_write`]); and where objects are stored that are not flushed ([`begin_store`]).
@@ -66,8 +67,10 @@ mod misses;
 mod mode;
 mod numbers;
 mod own_work;
+mod prefetched;
 mod presets;
 mod socket;
+mod stalled;
 mod streams;
 mod switch;
 mod text;
@@ -78,13 +81,14 @@ pub use device::{FarDevice, FarRange, count_as_far};
 pub use error::EmulationError;
 pub use mode::{Arrival, Emulated};
 pub use socket::run_on;
+pub use stalled::stalled_ns;
 pub use switch::{current, is_on, set};
 pub use text::parse;
 pub use transfer::{Fetch, Transfer, begin_fetch, begin_read, begin_store, begin_write};
 
 pub(crate) use local::{end_recording, start_recording};
 pub(crate) use switch::{emulated, hold_on, last_emulated, release};
-pub(crate) use transfer::{fenced, fetch_for_others, flushed, streamed};
+pub(crate) use transfer::{fenced, fetch_for_others, flushed, prefetched, streamed};
 
 /// What [`in_mode!`](crate::in_mode) refers to.
 #[doc(hidden)]

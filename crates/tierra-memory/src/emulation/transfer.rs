@@ -44,6 +44,14 @@ pub fn begin_read(bytes: &[u8]) -> Transfer {
     Transfer { until }
 }
 
+/// The first bytes of a block have been asked for, which [`begin_read`] will read: they are on their way from now on, if they are far.
+#[inline]
+pub(crate) fn prefetched(bytes: &[u8]) {
+    if switch::is_on() {
+        local::prefetch(bytes.as_ptr().addr(), bytes.len());
+    }
+}
+
 /// Reads bytes in order for another thread: returns when they would have arrived, and leaves their lines in the modelled cache,
 /// where [`begin_read`] of other threads finds them from then on.
 pub(crate) fn fetch_for_others(address: usize, len_bytes: usize) {

@@ -4,6 +4,7 @@
 //! tested on packed codes one after the other, each narrowing the mask, unless an inverted index has listed the rows before. Only
 //! surviving rows of the projected columns are unpacked, or added up where only totals are wanted.
 
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -547,7 +548,7 @@ impl ScanCursor {
         }
         self.conditions.bind((at, other), segment, version, spec)?;
         self.counting.begin_block(segment, other.is_some());
-        self.ask_ahead(segment, block);
+        self.ask_ahead((segment, at), block);
         let next = self.next_block();
         if self.select(segment, block, spec, &mut mask)? {
             self.conditions.check_there(at, segment, spec, block)?;
@@ -565,12 +566,12 @@ impl ScanCursor {
                 {
                     continue;
                 }
-                self.ahead
-                    .begin_column(segment, *column, next, &self.methods);
                 let share = self.share.as_ref().or(self.whole.share());
                 let _reading = self
                     .counting
                     .read(segment, *column, block, &self.methods, share);
+                self.ahead
+                    .begin_column(segment, *column, next, &self.methods);
                 let append = |chunk: &Chunk<'_>| {
                     let dictionary = version.dictionary(*column);
                     sinks.append(place, chunk, block, &mask, dictionary, &mut self.scratch)
@@ -599,8 +600,8 @@ impl ScanCursor {
         Ok(())
     }
 
-    /// Asks for what of the morsel will be read after this block.
-    fn ask_ahead(&mut self, segment: &Segment, block: usize) {
+    /// Asks for what will be read after this block, of the morsel and of those that are taken next.
+    fn ask_ahead(&mut self, (segment, at): (&Segment, usize), block: usize) {
         let Some(Progress::Blocks { blocks, .. }) = &self.at else {
             return;
         };
@@ -612,10 +613,17 @@ impl ScanCursor {
                 !matches!(verdict, Verdict::Skip)
             })
         };
+        let (scan, more) = (&*self.scan, self.more.as_slice());
+        let hint = iter::once_with(|| more.is_empty().then(|| scan.next_hint()));
+        let further = more.iter().map(|(morsel, _)| *morsel);
+        let further = further.chain(hint.flatten()).filter_map(|morsel| {
+            let blocks = scan.blocks_of(at, morsel)?;
+            (conditions.left(at, morsel) != Some(0)).then_some(blocks)
+        });
         let framing = (&self.methods, &mut self.copying);
-        let (rest, counting) = (blocks.clone(), &mut self.counting);
+        let (coming, counting) = ((blocks.clone(), further), &mut self.counting);
         self.ahead
-            .begin_block(segment, block, rest, framing, counting, is_read);
+            .begin_block((segment, at), block, coming, framing, counting, is_read);
     }
 
     /// Narrows the mask to the rows that meet all conditions; returns whether there are any.
@@ -644,12 +652,12 @@ impl ScanCursor {
                 continue;
             };
             let column = condition.column;
-            self.ahead
-                .begin_column(segment, column, next, &self.methods);
             let share = self.share.as_ref();
             let _reading = self
                 .counting
                 .read(segment, column, block, &self.methods, share);
+            self.ahead
+                .begin_column(segment, column, next, &self.methods);
             let select = |chunk: &Chunk<'_>| chunk.select(bound, block, mask, &mut self.scratch);
             let selected = segment.read_by(
                 &self.methods,

@@ -1,5 +1,6 @@
 //! The state that the cursors of a scan share: the morsels, and which of them are taken.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -194,6 +195,24 @@ impl Scan {
             // Relaxed: the counter only grows, so a `false` stays false.
             None => self.next.load(Ordering::Relaxed) < self.block_morsels,
         }
+    }
+
+    /// The blocks of a morsel, if it is of that segment.
+    pub(super) fn blocks_of(&self, segment: usize, morsel: usize) -> Option<Range<usize>> {
+        match self.morsels.get(morsel)? {
+            Morsel::Blocks {
+                segment: of,
+                first,
+                end,
+            } if *of == segment => Some(*first..*end),
+            _ => None,
+        }
+    }
+
+    /// The morsel that is taken next, by whichever cursor. A hint: the caller does not have it.
+    pub(super) fn next_hint(&self) -> usize {
+        // Relaxed: nothing depends on it. Where a scan shares a pass it is one of the tail.
+        self.next.load(Ordering::Relaxed)
     }
 
     /// What a cursor reads next.

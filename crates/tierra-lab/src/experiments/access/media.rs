@@ -9,7 +9,7 @@ use rustix::fs::Advice;
 use tempfile::TempDir;
 use tierra_memory::emulation::{self, FarMemory};
 
-use super::modes::{AUTO, IN_MEMORY, Mode, ON_DISK};
+use super::modes::{AUTO, FAR, Mode, NEAR, ON_DISK};
 use crate::contender::Tierra;
 use crate::dataset::TableFile;
 use crate::error::{At, Context, LabError};
@@ -52,7 +52,8 @@ impl Medium {
     /// The modes that are compared there.
     pub(super) const fn modes(self) -> &'static [Mode] {
         match self {
-            Medium::Near | Medium::Far => &IN_MEMORY,
+            Medium::Near => &NEAR,
+            Medium::Far => &FAR,
             Medium::WarmFile | Medium::ColdFile => &ON_DISK,
         }
     }

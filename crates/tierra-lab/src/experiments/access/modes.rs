@@ -26,11 +26,13 @@ pub(super) const AUTO: Mode = of(Access::Auto);
 pub(super) const ALONE: Mode = helped(0);
 pub(super) const HELPED: [Mode; 4] = [helped(1), helped(2), helped(4), helped(8)];
 /// In place, asking for lines ahead.
-pub(super) const AHEAD: [Mode; 3] = [in_place(4), in_place(16), in_place(64)];
+pub(super) const AHEAD: [Mode; 4] = [in_place(1), in_place(4), in_place(16), in_place(64)];
 /// Those of a file in memory, which cannot be read past the page cache.
-pub(super) const IN_MEMORY: [Mode; 12] = [
-    IN_PLACE, AHEAD[0], AHEAD[1], AHEAD[2], MAPPED, BUFFERED, AUTO, ALONE, HELPED[0], HELPED[1],
-    HELPED[2], HELPED[3],
+pub(super) const NEAR: [Mode; 4] = [IN_PLACE, MAPPED, BUFFERED, AUTO];
+/// Those of far memory, where there is something to fetch ahead.
+pub(super) const FAR: [Mode; 13] = [
+    IN_PLACE, AHEAD[0], AHEAD[1], AHEAD[2], AHEAD[3], MAPPED, BUFFERED, AUTO, ALONE, HELPED[0],
+    HELPED[1], HELPED[2], HELPED[3],
 ];
 /// Those of a file on a disk.
 pub(super) const ON_DISK: [Mode; 5] = [IN_PLACE, MAPPED, BUFFERED, DIRECT, AUTO];
@@ -69,8 +71,10 @@ impl Mode {
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.access.fmt(f)?;
-        if self.lines > 0 {
-            write!(f, ", {} lines ahead", self.lines)?;
+        match self.lines {
+            0 => {}
+            1 => f.write_str(", a line ahead")?,
+            lines => write!(f, ", {lines} lines ahead")?,
         }
         if self.is_alone {
             f.write_str(", one thread")?;
