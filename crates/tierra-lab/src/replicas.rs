@@ -13,7 +13,7 @@ use tierra_memory::replication::{Composition, Member, Method, ReplicaSet};
 use tierra_memory::{Extent, ExtentWriter, Pool, PoolOptions};
 
 use crate::error::{Context, LabError};
-use crate::lab::Lab;
+use crate::lab::{self, Lab};
 
 /// The memories in which copies are updated, and what is emulated: the thesis's DRAM and Optane. One thread updates.
 pub const MEMORIES: [(&str, Option<FarMemory>); 2] =
@@ -104,6 +104,15 @@ impl Copies {
             set.write(&method, page as u64, &word).by(WHO, doing)?;
         }
         Ok(set)
+    }
+}
+
+/// Optane as threads feel it that have the bandwidth of as many of its cores.
+pub fn optane(threads: usize) -> FarMemory {
+    FarMemory {
+        // The emulation shares the bandwidth by the cores that the process may use.
+        cores: FarMemory::OPTANE.cores * lab::threads() / threads,
+        ..FarMemory::OPTANE
     }
 }
 

@@ -3,7 +3,7 @@
 //! A thread stops in time, amid a column if need be: threads that finish their columns would end one after the other, and the last
 //! ones would have the memory for themselves. What it read until then is counted.
 
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use tierra_column::{Filter, Value, ordinal};
 use tierra_interleave::Scheduling;
 
 use crate::error::ScanError;
-use crate::read::scan::ScanSpec;
+use crate::read::scan::{Scan, ScanSpec};
 use crate::storage::access::Reading;
 use crate::table::snapshot::Snapshot;
 
@@ -76,17 +76,21 @@ impl ColumnScans<'_> {
         })
     }
 
-    fn run(&self, lasts: Duration) -> Result<Scanned, ScanError> {
+    /// One of its scans.
+    pub fn scan(&self) -> Arc<Scan> {
         let filter = self.most.map(|most| {
             let most = Value::Ordinal(ordinal::of_i64(most));
             (self.column, Filter::less_or_equal(most))
         });
-        let spec = ScanSpec {
+        self.snapshot.scan(ScanSpec {
             projection: vec![self.column],
             filters: filter.into_iter().collect(),
             batch_rows: BATCH_ROWS,
             execution: Scheduling::Auto,
-        };
+        })
+    }
+
+    fn run(&self, lasts: Duration) -> Result<Scanned, ScanError> {
         let reading = Reading {
             level: self.level,
             ..Reading::default()
@@ -94,7 +98,7 @@ impl ColumnScans<'_> {
         let start = Instant::now();
         let (mut rows, mut sum) = (0, 0_i64);
         loop {
-            let mut cursor = self.snapshot.scan(spec.clone()).cursor_by(reading)?;
+            let mut cursor = self.scan().cursor_by(reading)?;
             while let Some(batch) = cursor.next(&[], 0)? {
                 let level = cursor.level();
                 let kernels = Kernels::at(level).ok_or(ScanError::Level(level))?;

@@ -5,7 +5,7 @@ use std::thread;
 
 use tierra_column::Encoding;
 
-use super::data::{COLUMN, Store, optane};
+use super::data::{COLUMN, Store};
 use super::mixed::{Column, append, timed};
 use super::policy::{Policy, b, far};
 use super::rates::RATE;
@@ -13,7 +13,7 @@ use crate::bar::Bar;
 use crate::contender::Tierra;
 use crate::error::{Context, LabError};
 use crate::lab::{self, Lab};
-use crate::replicas::emulating;
+use crate::replicas::{emulating, optane};
 use crate::row::{Row, find};
 use crate::turns::samples;
 use crate::view::{Unit, View};

@@ -12,7 +12,7 @@ use tierra_column::Encoding;
 use tierra_engine::ReplicaSource;
 use tierra_memory::emulation::FarMemory;
 
-use super::data::{Distribution, Store, optane};
+use super::data::{Distribution, Store};
 use super::operators::{Operator, Stored};
 use super::policy::{POLICY, Place, PlacedCopy, Policy, b, far, near};
 use super::rates::{RATE, Rates};
@@ -23,7 +23,7 @@ use crate::contender::Tierra;
 use crate::error::LabError;
 use crate::lab::{self, Lab, ScaleOption};
 use crate::progress;
-use crate::replicas::emulating;
+use crate::replicas::{emulating, optane};
 use crate::results::Tier;
 use crate::row::{Row, distinct, find};
 use crate::stats::quantile_of;

@@ -8,13 +8,12 @@ use tempfile::TempDir;
 use tierra_column::LogicalType;
 use tierra_engine::{ColumnSpec, Database, DatabaseOptions, Table, TableSpec};
 use tierra_memory::Speed;
-use tierra_memory::emulation::FarMemory;
 use tierra_memory::placement::LineTimes;
 
 use super::policy::Policy;
 use crate::contender::Tierra;
 use crate::error::{Context, LabError};
-use crate::lab::{self, Lab, SEED};
+use crate::lab::{Lab, SEED};
 use crate::random::Random;
 
 /// Rows loaded at a time.
@@ -65,15 +64,6 @@ impl Distribution {
             Distribution::Dyn32 => (1 << 32) / 10,
             Distribution::Dyn8 => 25,
         }
-    }
-}
-
-/// Optane as threads feel it that have the bandwidth of as many of its cores.
-pub(super) fn optane(threads: usize) -> FarMemory {
-    FarMemory {
-        // The emulation shares the bandwidth by the cores that the process may use.
-        cores: FarMemory::OPTANE.cores * lab::threads() / threads,
-        ..FarMemory::OPTANE
     }
 }
 

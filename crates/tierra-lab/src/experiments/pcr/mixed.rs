@@ -13,7 +13,7 @@ use tierra_engine::{Snapshot, Table};
 
 use super::append::APPENDED;
 use super::beside;
-use super::data::{Distribution, Store, array, batches, optane};
+use super::data::{Distribution, Store, array, batches};
 use super::operators::{check, sum};
 use super::policy::{POLICY, Policy, b, far, near};
 use super::{Experiment, Measured};
@@ -23,7 +23,7 @@ use crate::error::{Context, LabError};
 use crate::lab::{self, Lab, SEED, ScaleOption};
 use crate::progress;
 use crate::random::Random;
-use crate::replicas::emulating;
+use crate::replicas::{emulating, optane};
 use crate::results::Tier;
 use crate::row::{Row, find};
 use crate::sessions::at_once;

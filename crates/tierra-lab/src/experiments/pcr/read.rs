@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tierra_column::Encoding;
 
-use super::data::{Distribution, Store, optane};
+use super::data::{Distribution, Store};
 use super::operators::Operator;
 use super::policy::{POLICY, PlacedCopy, Policy, b, far, near};
 use super::rates::{RATE, Rates};
@@ -16,6 +16,7 @@ use crate::bar::Bar;
 use crate::error::LabError;
 use crate::lab::{self, Lab, ScaleOption};
 use crate::progress;
+use crate::replicas::optane;
 use crate::results::Tier;
 use crate::row::{Row, find};
 use crate::view::{Unit, View};

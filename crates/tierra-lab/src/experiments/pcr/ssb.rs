@@ -12,7 +12,7 @@ use tierra_engine::{Database, TableSpec};
 use tierra_sql::load::{LoadOptions, load_file};
 use tierra_sql::{Session, SessionOptions};
 
-use super::data::{Store, optane};
+use super::data::Store;
 use super::policy::{B, FAR, POLICY, Place, PlacedCopy, Policy, b, far, near};
 use super::read::threads_name;
 use super::{Experiment, Measured};
@@ -25,7 +25,7 @@ use crate::lab::{self, Lab, SEED, ScaleOption};
 use crate::peers::datafusion::{InMemory, Texts};
 use crate::progress;
 use crate::random::Random;
-use crate::replicas::emulating;
+use crate::replicas::{emulating, optane};
 use crate::results::Tier;
 use crate::row::{Row, distinct, find};
 use crate::sessions::at_once;
