@@ -45,15 +45,6 @@ fn cores() -> usize {
     *CORES.get_or_init(|| available_parallelism().map_or(1, usize::from))
 }
 
-/// How many different columns these are.
-fn distinct(columns: impl Iterator<Item = usize> + Clone) -> usize {
-    let is_first = |(place, column): &(usize, usize)| {
-        let mut before = columns.clone().take(*place);
-        before.all(|other| other != *column)
-    };
-    columns.clone().enumerate().filter(is_first).count()
-}
-
 impl Scan {
     /// The instructions that one of its cursors took last; `None` before there is one.
     pub fn level(&self) -> Option<Level> {
@@ -69,13 +60,17 @@ impl Scan {
             return None;
         }
         // Those of the operator: few values of what a select returns are unpacked.
-        let filtered = self.spec.filters.iter().map(|(column, _)| *column);
-        let filtered = filtered.filter(|_| operator == Operator::Select);
-        let projected = self.spec.projection.iter().copied();
-        // Conditions may have come to the cursor later.
-        let has_filtered = filtered.clone().next().is_some();
-        let columns = filtered.chain(projected.filter(|_| !has_filtered));
-        let first = columns.clone().next();
+        let mut columns = match operator {
+            Operator::Select => Vec::from_iter(self.spec.filters.iter().map(|(column, _)| *column)),
+            Operator::Aggregate => Vec::new(),
+        };
+        // Conditions may also have come to the cursor later.
+        if columns.is_empty() {
+            columns.clone_from(&self.spec.projection);
+        }
+        let first = columns.first().copied();
+        columns.sort_unstable();
+        columns.dedup();
         let is_far = first.is_some_and(|column| {
             let mut segments = self.snapshot.segments().iter();
             segments.any(|segment| segment.speed(column) == Speed::Far)
@@ -85,7 +80,7 @@ impl Scan {
             far: emulation::current(),
             operator,
             threads: cursors.min(cores()),
-            columns: distinct(columns),
+            columns: columns.len(),
         };
         Some(profile.mix(&situation)?.level_of(number % cores()))
     }
@@ -146,13 +141,6 @@ impl Drop for Chosen {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_are_counted_once() {
-        assert_eq!(distinct([3, 3].into_iter()), 1);
-        assert_eq!(distinct([3, 1, 3, 2, 1].into_iter()), 3);
-        assert_eq!(distinct([].into_iter()), 0);
-    }
 
     #[test]
     fn cursors_that_run_at_once_have_numbers_of_their_own() {
