@@ -76,7 +76,9 @@ pub use backup::{
     Backup, BackupOptions, BackupProgress, BackupSummary, Compression, ParseCompressionError,
     RestoreOptions, Restored,
 };
-pub use calibrate::{CalibrateError, Effort, Measured, MeasuredMixes, ScratchError};
+pub use calibrate::{
+    CalibrateError, ColumnScans, Effort, Measured, MeasuredMixes, Scanned, ScratchError,
+};
 pub use calibration::{
     Calibration, LevelProfile, LookupKind, Mix, MixRow, Operator, Situation, write_profile,
 };

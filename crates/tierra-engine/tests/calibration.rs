@@ -4,11 +4,14 @@
 mod support;
 
 use std::fs;
+use std::time::Duration;
 
 use support::{all_rows, options, rows, spec};
 use tierra_column::bits::Level;
+use tierra_column::{Filter, Value, ordinal};
 use tierra_engine::{
-    Calibration, Database, Effort, LookupKind, Measured, MeasuredMixes, Mix, Reading, ScanSpec,
+    Calibration, ColumnScans, Database, Effort, LookupKind, Measured, MeasuredMixes, Mix, Operator,
+    Reading, ScanSpec, Scanned, Situation,
 };
 use tierra_interleave::Scheduling;
 use tierra_memory::Speed;
@@ -88,12 +91,24 @@ fn a_database_is_calibrated_and_opened_with_it() {
     assert_eq!(emulation::current(), None);
     for measured in &mixes {
         assert!(measured.best().is_some());
-        assert!(measured.values_per_s.iter().all(|(_, rate)| *rate > 0.0));
+        for (mix, rates) in &measured.values_per_s {
+            assert_eq!(rates.len(), EFFORT.rounds, "{mix}");
+            assert!(rates.iter().all(|rate| *rate > 0.0), "{mix}");
+        }
     }
     let chosen = |measured: &MeasuredMixes| (measured.situation, measured.best().unwrap().clone());
     let scalar = Mix::uniform(Level::Scalar, 1);
     let mut levels: Vec<_> = mixes.iter().map(chosen).collect();
     levels.iter_mut().for_each(|(_, mix)| *mix = scalar.clone());
+    // Scans of two columns have another level.
+    levels.retain(|(situation, _)| situation.columns == 1);
+    let widest = Mix::uniform(Level::detect(), 1);
+    let of_two = levels.iter().map(|(situation, _)| Situation {
+        columns: 2,
+        ..*situation
+    });
+    let of_two = Vec::from_iter(of_two.map(|situation| (situation, widest.clone())));
+    levels.extend(of_two);
 
     let calibration = Calibration::of(&measured).with_levels(levels);
     calibration.write(&dir).unwrap();
@@ -108,13 +123,39 @@ fn a_database_is_calibrated_and_opened_with_it() {
         .unwrap();
     assert_eq!(gate.now().size(), key.best().0);
     let table = database.table("t").unwrap();
-    let spec = ScanSpec {
-        projection: vec![0],
-        filters: vec![],
-        batch_rows: 8192,
-        execution: Scheduling::Auto,
+    let scan = |projection, filters| {
+        table.snapshot().scan(ScanSpec {
+            projection,
+            filters,
+            batch_rows: 8192,
+            execution: Scheduling::Auto,
+        })
     };
-    let scan = table.snapshot().scan(spec);
+    // Columns are those of the operator, each counted once.
+    let (select, aggregate) = (Operator::Select, Operator::Aggregate);
+    let few = || (0, Filter::less_or_equal(Value::Ordinal(ordinal::of_i64(9))));
+    for (projection, filters, operator, level) in [
+        (vec![0], vec![few()], select, Level::Scalar),
+        (vec![1], vec![few()], select, Level::Scalar),
+        (vec![0, 0], vec![], aggregate, Level::Scalar),
+        (vec![0, 1], vec![], aggregate, Level::detect()),
+    ] {
+        let chosen = scan(projection, filters).level_for(operator, 0, 1);
+        assert_eq!(chosen, Some(level));
+    }
+    // What is measured ends in time, and counts what was read: a select to the end, as nothing behind is returned.
+    let snapshot = table.snapshot();
+    let scans = |most| ColumnScans {
+        snapshot: &snapshot,
+        column: 0,
+        most,
+        level: None,
+    };
+    let scanned = ColumnScans::at_once(&[scans(None), scans(Some(9))], Duration::ZERO).unwrap();
+    let read = |scanned: &Scanned| (scanned.rows, scanned.sum);
+    let expected_of: [(u64, i64); 2] = [(8_192, 8_191 * 4_096), (100_000, 45)];
+    assert!(scanned.iter().map(read).eq(expected_of));
+    let scan = scan(vec![0], vec![]);
     let mut cursor = scan.cursor_by(Reading::default()).unwrap();
     cursor.next(&[], 0).unwrap().unwrap();
     assert_eq!(

@@ -64,7 +64,7 @@ impl Machine {
             cpu: cpu_name(&field),
             cores: std::thread::available_parallelism().map_or(0, |count| count.get() as u64),
             caches: caches(),
-            memory_bytes: memory_bytes(),
+            memory_bytes: tierra_memory::machine::memory_bytes(),
             base_page_bytes: tierra_memory::base_page_bytes() as u64,
             near_page_bytes,
             kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
@@ -174,19 +174,6 @@ fn decides(flag: &str) -> bool {
     ]
     .iter()
     .any(|prefix| flag.starts_with(prefix))
-}
-
-fn memory_bytes() -> u64 {
-    let meminfo = read("/proc/meminfo");
-    let kib = meminfo.lines().find_map(|line| {
-        line.strip_prefix("MemTotal:")?
-            .trim()
-            .strip_suffix(" kB")?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    });
-    kib.unwrap_or(0) * 1024
 }
 
 fn caches() -> Vec<String> {

@@ -151,6 +151,11 @@ impl Row {
     /// The samples of a cell over those of `other` that were taken in the same rounds, in the median: what drifts from round to round is
     /// in both. If one of them has more, these are of later rounds, and are left out.
     pub fn over(&self, other: &Row, key: &str) -> Option<f64> {
+        stats::quantile_of(&self.ratios(other, key)?, 0.5)
+    }
+
+    /// The same of each round.
+    pub fn ratios(&self, other: &Row, key: &str) -> Option<Vec<f64>> {
         let (Cell::Samples(ours), Cell::Samples(theirs)) = (self.get(key)?, other.get(key)?) else {
             return None;
         };
@@ -158,10 +163,8 @@ impl Row {
             return None;
         }
         let pairs = ours.iter().zip(theirs);
-        let ratios: Vec<f64> = pairs
-            .map(|(ours, theirs)| *ours as f64 / *theirs as f64)
-            .collect();
-        stats::quantile_of(&ratios, 0.5)
+        let ratios = pairs.map(|(ours, theirs)| *ours as f64 / *theirs as f64);
+        Some(ratios.collect())
     }
 
     /// The sum of a cell of samples.

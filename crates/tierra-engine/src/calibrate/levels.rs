@@ -1,30 +1,28 @@
 //! Measures which instructions scans should use: every mix of levels, for each memory, operator, number of threads and of shared
 //! columns. Each thread scans a column of its own, or one that it shares with others, again and again for a short time.
 //!
-//! The mixes take turns round by round, so that other load on the machine affects all of them alike; medians are compared.
+//! The mixes take turns round by round, so that other load on the machine affects all of them alike; rates of the same round are
+//! compared. From turn to turn the threads scan other columns, so that they do not find in the caches what the turn before has read.
 
 use std::ops::Range;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
-use arrow::datatypes::Int64Type;
-use tierra_column::bits::{Kernels, Level};
-use tierra_column::{Filter, LogicalType, Value, ordinal};
-use tierra_interleave::Scheduling;
-use tierra_memory::Speed;
+use arrow::array::{Array, ArrayRef, Int64Array};
+use tierra_column::LogicalType;
+use tierra_column::bits::Level;
 use tierra_memory::emulation::{self, FarMemory};
+use tierra_memory::{Speed, machine};
 
+use super::scans::{ColumnScans, Scanned};
 use super::scratch::Scratch;
 use super::subject::spread;
 use super::{Before, CalibrateError, Effort};
 use crate::calibration::{Mix, Operator, Situation};
 use crate::database::Database;
 use crate::error::ScanError;
-use crate::read::scan::ScanSpec;
 use crate::spec::{ColumnSpec, TableSpec};
-use crate::storage::access::Reading;
 use crate::table::snapshot::Snapshot;
 
 /// Columns of a scratch table, and the numbers of them that threads share.
@@ -35,35 +33,64 @@ const VALUES: u64 = 1_000_000;
 const SELECTED: i64 = (VALUES / 100) as i64;
 /// How long the threads of a mix scan in a round, for so many lookups of [`Effort`].
 const NS_PER_LOOKUP: u64 = 2_000;
-/// A mix must be better than the best level alone by this factor to be used, and that better than a wider one.
+/// A mix must be better than the best level alone by this factor to be used, in the median of the rounds, and better at all in three
+/// quarters of them: the best of several mixes is often one that was lucky. That level must be better than a wider one by the
+/// other.
 const CLEARLY_BETTER: f64 = 1.03;
 const HARDLY_BETTER: f64 = 1.01;
+/// Bits of a packed value.
+const BITS_PER_VALUE: u64 = 20;
+/// Approximate bytes of a row: of both scratch tables in the pool, and with the copies near.
+const POOL_BYTES_PER_ROW: u64 = 2 * COLUMNS as u64 * BITS_PER_VALUE / 8;
+const BYTES_PER_ROW: u64 = POOL_BYTES_PER_ROW * 3 / 2;
 
 /// How fast each mix is in a situation.
 #[derive(Clone, Debug)]
 pub struct MeasuredMixes {
     /// The situation.
     pub situation: Situation,
-    /// Values a second of all threads, by mix.
-    pub values_per_s: Vec<(Mix, f64)>,
+    /// Values a second of all threads, by mix and by round.
+    pub values_per_s: Vec<(Mix, Vec<f64>)>,
 }
 
 impl MeasuredMixes {
+    /// The median rate of each mix.
+    pub fn medians(&self) -> impl Iterator<Item = (&Mix, f64)> {
+        let all = self.values_per_s.iter();
+        all.map(|(mix, rates)| (mix, quantile(rates, 0.5)))
+    }
+
     /// The mix to be used: the best level alone, the widest of those that hardly differ, unless a mix is clearly better.
     pub fn best(&self) -> Option<&Mix> {
-        let fastest = |is_uniform: bool| {
-            let of = self.values_per_s.iter();
-            let of = of.filter(move |(mix, _)| mix.level().is_some() == is_uniform);
-            of.max_by(|(_, one), (_, other)| one.total_cmp(other))
+        let median = |rates: &[f64]| quantile(rates, 0.5);
+        let all = self.values_per_s.iter();
+        let (alone, mixed): (Vec<_>, Vec<_>) = all.partition(|(mix, _)| mix.level().is_some());
+        let by_median = |one: &&(Mix, Vec<f64>), other: &&(Mix, Vec<f64>)| {
+            median(&one.1).total_cmp(&median(&other.1))
         };
-        let (_, most) = fastest(true)?;
+        let (_, fastest) = alone.iter().copied().max_by(by_median)?;
+        let most = median(fastest);
         // Levels are in ascending order of width.
-        let mut uniform = self.values_per_s.iter().rev();
-        let widest =
-            uniform.find(|(mix, rate)| mix.level().is_some() && rate * HARDLY_BETTER >= *most);
-        let mixed = fastest(false).filter(|(_, rate)| *rate > most * CLEARLY_BETTER);
-        mixed.or(widest).map(|(mix, _)| mix)
+        let mut widest = alone.iter().copied().rev();
+        let widest = widest.find(|(_, rates)| median(rates) * HARDLY_BETTER >= most);
+        let gains = mixed.into_iter().filter_map(|(mix, rates)| {
+            let by_round = rates.iter().zip(fastest);
+            let by_round = Vec::from_iter(by_round.map(|(mixed, alone)| mixed / alone));
+            let gain = median(&by_round);
+            let is_better = gain > CLEARLY_BETTER && quantile(&by_round, 0.25) > 1.0;
+            is_better.then_some((mix, gain))
+        });
+        let mixed = gains.max_by(|(_, one), (_, other)| one.total_cmp(other));
+        mixed.map(|(mix, _)| mix).or(widest.map(|(mix, _)| mix))
     }
+}
+
+/// That part of some values, in any order: the lower of two. 0 without any.
+fn quantile(values: &[f64], part: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let place = values.len().saturating_sub(1) as f64 * part;
+    sorted.get(place as usize).copied().unwrap_or(0.0)
 }
 
 /// Numbers of threads that are measured: powers of two, and all cores.
@@ -98,7 +125,22 @@ impl Effort {
     /// The most steps that [`Database::calibrate_levels`] reports with this many far memories.
     pub fn steps_of_levels(self, fars: usize) -> u64 {
         let cells = situations(Speed::Far, None).len() * 2 * fars;
-        Scratch::steps(self) + (cells * self.rounds) as u64
+        Scratch::steps(self.of_levels()) + (cells * self.rounds) as u64
+    }
+
+    /// The same on columns that the caches do not hold, if it asks for that: together they are twice as large, as far as they take
+    /// no more than a quarter of the memory.
+    fn of_levels(self) -> Effort {
+        if !self.beyond_caches {
+            return self;
+        }
+        let row_bits = COLUMNS as u64 * BITS_PER_VALUE;
+        let rows = 2 * 8 * machine::last_level_cache_bytes() / row_bits;
+        let most = machine::memory_bytes() / 4 / BYTES_PER_ROW;
+        Effort {
+            rows: self.rows.max(rows.min(most)),
+            ..self
+        }
     }
 }
 
@@ -116,7 +158,9 @@ impl Database {
     ) -> Result<Vec<MeasuredMixes>, CalibrateError> {
         let _before = Before(emulation::current());
         emulation::set(None)?;
-        let scratch = Scratch::make_of(self, effort, spec, columns, &mut step)?;
+        let effort = effort.of_levels();
+        let scratch =
+            Scratch::make_of(self, effort, (spec, columns), POOL_BYTES_PER_ROW, &mut step)?;
         let mut all = Vec::new();
         for (speed, snapshot) in scratch.tables_of() {
             for far in fars {
@@ -143,99 +187,35 @@ fn measure(
     for round in 0..effort.rounds {
         for turn in 0..mixes.len() {
             let at = (round + turn) % mixes.len();
-            let rate = rate(snapshot, situation, &mixes[at], lasts);
+            let number = round * mixes.len() + turn;
+            let rate = rate(snapshot, situation, &mixes[at], number, lasts);
             rates[at].push(rate.map_err(CalibrateError::Scan)?);
         }
         step();
     }
-    let medians = rates.into_iter().map(|mut rates| {
-        rates.sort_unstable_by(f64::total_cmp);
-        rates[rates.len() / 2]
-    });
     Ok(MeasuredMixes {
         situation,
-        values_per_s: mixes.into_iter().zip(medians).collect(),
+        values_per_s: mixes.into_iter().zip(rates).collect(),
     })
 }
 
-/// Values that all threads scan in a second.
+/// Values that all threads scan in a second, in the turn of this number.
 fn rate(
     snapshot: &Snapshot,
     situation: Situation,
     mix: &Mix,
+    number: usize,
     lasts: Duration,
 ) -> Result<f64, ScanError> {
-    let begin = Barrier::new(situation.threads);
-    thread::scope(|scope| {
-        let thread = |core: usize| {
-            let (begin, level) = (&begin, mix.level_of(core));
-            let column = core % situation.columns;
-            scope.spawn(move || {
-                begin.wait();
-                scan_for(snapshot, situation.operator, column, level, lasts)
-            })
-        };
-        let threads = Vec::from_iter((0..situation.threads).map(thread));
-        let rates = threads.into_iter().map(|thread| {
-            let rate = thread.join();
-            rate.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        rates.sum()
-    })
-}
-
-/// Scans a column again and again; returns values a second.
-fn scan_for(
-    snapshot: &Snapshot,
-    operator: Operator,
-    column: usize,
-    level: Level,
-    lasts: Duration,
-) -> Result<f64, ScanError> {
-    let kernels = Kernels::at(level).ok_or(ScanError::Level(level))?;
-    let reading = Reading {
-        level: Some(level),
-        ..Reading::default()
-    };
-    let filters = match operator {
-        Operator::Aggregate => vec![],
-        Operator::Select => {
-            let most = Value::Ordinal(ordinal::of_i64(SELECTED));
-            vec![(column, Filter::less_or_equal(most))]
-        }
-    };
-    let spec = ScanSpec {
-        projection: vec![column],
-        filters,
-        batch_rows: 8192,
-        execution: Scheduling::Auto,
-    };
-    let start = Instant::now();
-    let (mut whole, mut sum) = (0.0, 0_i64);
-    loop {
-        let scan = snapshot.scan(spec.clone());
-        let mut cursor = scan.cursor_by(reading)?;
-        while let Some(batch) = cursor.next(&[], 0)? {
-            let values = batch.column(0).as_primitive::<Int64Type>().values();
-            let of_batch = kernels.compiled(|| {
-                values
-                    .iter()
-                    .fold(0, |sum: i64, value| sum.wrapping_add(*value))
-            });
-            sum = sum.wrapping_add(of_batch);
-            // A select returns few rows, and of a whole column only.
-            if operator == Operator::Aggregate && start.elapsed() >= lasts {
-                let read = whole * snapshot.rows() as f64 + cursor.counters().rows as f64;
-                std::hint::black_box(sum);
-                return Ok(read / start.elapsed().as_secs_f64());
-            }
-        }
-        whole += 1.0;
-        if start.elapsed() >= lasts {
-            std::hint::black_box(sum);
-            return Ok(whole * snapshot.rows() as f64 / start.elapsed().as_secs_f64());
-        }
-    }
+    let first = number * situation.columns;
+    let scans = (0..situation.threads).map(|core| ColumnScans {
+        snapshot,
+        column: (first + core % situation.columns) % COLUMNS,
+        most: (situation.operator == Operator::Select).then_some(SELECTED),
+        level: Some(mix.level_of(core)),
+    });
+    let scanned = ColumnScans::at_once(&Vec::from_iter(scans), lasts)?;
+    Ok(scanned.iter().map(Scanned::rows_per_s).sum())
 }
 
 fn spec(speed: Speed) -> TableSpec {
@@ -264,9 +244,14 @@ fn columns(_: Speed, rows: Range<u64>, all: u64) -> Vec<ArrayRef> {
 mod tests {
     use super::*;
 
-    fn measured(threads: usize, rate: impl Fn(&Mix) -> f64) -> MeasuredMixes {
+    /// Rates of three rounds, of which the machine is half as fast in the last.
+    fn measured(threads: usize, rates: impl Fn(&Mix) -> [f64; 3]) -> MeasuredMixes {
         let levels = [Level::Scalar, Level::Avx2, Level::Avx512];
         let mixes = Mix::all(&levels, threads).into_iter();
+        let of = |mix: Mix| {
+            let [first, second, third] = rates(&mix);
+            (mix, vec![first, second, third / 2.0])
+        };
         MeasuredMixes {
             situation: Situation {
                 speed: Speed::Near,
@@ -275,30 +260,44 @@ mod tests {
                 threads,
                 columns: 1,
             },
-            values_per_s: mixes.map(|mix| (mix.clone(), rate(&mix))).collect(),
+            values_per_s: mixes.map(of).collect(),
         }
     }
 
     #[test]
     fn a_mix_is_taken_only_if_it_is_clearly_better() {
-        let best = |threads, rate: fn(&Mix) -> f64| measured(threads, rate).best().cloned();
+        let best = |threads, rates: fn(&Mix) -> [f64; 3]| measured(threads, rates).best().cloned();
         let uniform = |level, threads| Some(Mix::uniform(level, threads));
-        assert_eq!(best(4, |_| 1.0), uniform(Level::Avx512, 4));
+        assert_eq!(best(4, |_| [1.0; 3]), uniform(Level::Avx512, 4));
         let slower = |mix: &Mix| {
             if mix.level() == Some(Level::Avx512) {
-                0.8
+                [0.8; 3]
             } else {
-                1.0
+                [1.0; 3]
             }
         };
         assert_eq!(best(4, slower), uniform(Level::Avx2, 4));
-        let little = |mix: &Mix| if mix.level().is_none() { 1.02 } else { 1.0 };
+        let little = |mix: &Mix| [if mix.level().is_none() { 1.02 } else { 1.0 }; 3];
         assert_eq!(best(4, little), uniform(Level::Avx512, 4));
         let halves = Mix::halves(Level::Scalar, Level::Avx512, 4);
         let much = |mix: &Mix| match *mix == Mix::halves(Level::Scalar, Level::Avx512, 4) {
-            true => 1.3,
-            false => 1.0,
+            true => [1.3; 3],
+            false => [1.0; 3],
         };
         assert_eq!(best(4, much), Some(halves));
+        // Better in the median only.
+        let lucky = |mix: &Mix| match mix.level() {
+            None => [1.3, 0.9, 1.3],
+            Some(_) => [1.0; 3],
+        };
+        assert_eq!(best(4, lucky), uniform(Level::Avx512, 4));
+    }
+
+    #[test]
+    fn a_first_impression_is_as_small_as_it_says() {
+        assert_eq!(Effort::QUICK.of_levels().rows, Effort::QUICK.rows);
+        let most = machine::memory_bytes() / 4 / BYTES_PER_ROW;
+        let rows = Effort::FULL.of_levels().rows;
+        assert!(rows >= Effort::FULL.rows && rows <= most.max(Effort::FULL.rows));
     }
 }

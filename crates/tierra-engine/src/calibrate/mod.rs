@@ -14,12 +14,14 @@ use tierra_memory::replication::ReplicationError;
 use tierra_memory::{GateStart, Speed};
 
 mod levels;
+mod scans;
 mod scratch;
 mod subject;
 mod tiers;
 mod writes;
 
 pub use self::levels::MeasuredMixes;
+pub use self::scans::{ColumnScans, Scanned};
 use self::scratch::Scratch;
 use self::subject::Subject;
 use crate::calibration::{Calibration, GateCalibration, LookupKind};
@@ -51,6 +53,8 @@ pub struct Effort {
     /// Rows of the scratch tables that replace structures that the database lacks: at least 65,536, because fewer stay in the
     /// tail.
     pub rows: u64,
+    /// Whether the columns on which scans are measured have more rows where the last-level caches would hold them.
+    pub beyond_caches: bool,
     /// A structure of the database must have this many bytes to be measured itself.
     pub least_bytes: u64,
     /// Lookups of one way in a round.
@@ -63,6 +67,7 @@ impl Effort {
     /// Takes seconds, on data larger than the caches.
     pub const FULL: Effort = Effort {
         rows: 1 << 23,
+        beyond_caches: true,
         least_bytes: 64 << 20,
         lookups: 10_000,
         rounds: 9,
@@ -70,6 +75,7 @@ impl Effort {
     /// A first impression, and a test that everything works.
     pub const QUICK: Effort = Effort {
         rows: 1 << 17,
+        beyond_caches: false,
         least_bytes: 1 << 20,
         lookups: 1000,
         rounds: 3,

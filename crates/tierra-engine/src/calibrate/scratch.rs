@@ -28,7 +28,7 @@ const TABLES: [Speed; 2] = [Speed::Near, Speed::Far];
 /// Rows per distinct number, and per distinct text.
 const ROWS_PER_NUMBER: u64 = 2;
 const ROWS_PER_TEXT: u64 = 4;
-/// Approximate bytes of a row in the pool, including its index and dictionaries.
+/// Approximate bytes of a row of both tables in the pool, including its index and dictionaries.
 const BYTES_PER_ROW: u64 = 64;
 
 /// The table in a memory.
@@ -65,15 +65,15 @@ impl Scratch {
         effort: Effort,
         step: &mut impl FnMut(),
     ) -> Result<Scratch, CalibrateError> {
-        Self::make_of(database, effort, spec, columns, step)
+        Self::make_of(database, effort, (spec, columns), BYTES_PER_ROW, step)
     }
 
-    /// Makes one of these tables.
+    /// Makes one of these tables, a row of which takes so many bytes of the pool.
     pub(super) fn make_of(
         database: &Database,
         effort: Effort,
-        spec: SpecOf,
-        columns: ColumnsOf,
+        (spec, columns): (SpecOf, ColumnsOf),
+        bytes_per_row: u64,
         step: &mut impl FnMut(),
     ) -> Result<Scratch, CalibrateError> {
         let pool = database.first_pool();
@@ -92,7 +92,7 @@ impl Scratch {
         let made = scratch.fill(effort, spec, columns, step);
         made.map_err(|source| CalibrateError::Scratch {
             path: scratch.dir.clone(),
-            mib: (effort.rows * BYTES_PER_ROW) >> 20,
+            mib: (effort.rows * bytes_per_row) >> 20,
             source: Box::new(source),
         })?;
         Ok(scratch)

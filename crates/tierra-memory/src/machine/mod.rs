@@ -3,6 +3,7 @@
 
 mod file;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -34,8 +35,40 @@ pub fn describe() -> String {
             parts.push(format!("L{level} {kind} {size}"));
         }
     }
-    let memory = field(&read(Path::new("/proc/meminfo")), "MemTotal");
-    let kib: u64 = memory.trim_end_matches(" kB").parse().unwrap_or(0);
-    parts.push(format!("{} GiB", kib.div_ceil(1 << 20)));
+    parts.push(format!("{} GiB", memory_bytes().div_ceil(1 << 30)));
     parts.join(", ")
+}
+
+/// Bytes of main memory; 0 if the system does not tell.
+pub fn memory_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = text.lines().find_map(|line| {
+        let kib = line.strip_prefix("MemTotal:")?.trim();
+        kib.strip_suffix(" kB")?.trim().parse::<u64>().ok()
+    });
+    kib.unwrap_or(0) << 10
+}
+
+/// Bytes of all last-level caches together; 0 if the system does not tell.
+pub fn last_level_cache_bytes() -> u64 {
+    let cpus = fs::read_dir("/sys/devices/system/cpu").into_iter();
+    let mut caches = BTreeMap::new();
+    for cpu in cpus.flatten().flatten() {
+        let attribute = |index: usize, name: &str| {
+            let cache = cpu.path().join(format!("cache/index{index}"));
+            let text = fs::read_to_string(cache.join(name)).ok()?;
+            Some(text.trim().to_owned())
+        };
+        let of_cpu = (0..8).filter_map(|index| {
+            let level: u64 = attribute(index, "level")?.parse().ok()?;
+            let size = attribute(index, "size")?;
+            let kib: u64 = size.strip_suffix('K')?.parse().ok()?;
+            Some((level, attribute(index, "shared_cpu_list")?, kib << 10))
+        });
+        // Processors that share a cache name the same ones.
+        if let Some((_, sharing, bytes)) = of_cpu.max() {
+            caches.insert(sharing, bytes);
+        }
+    }
+    caches.into_values().sum()
 }

@@ -82,8 +82,8 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<(), CommandError> {
 /// For each situation the levels that are used, and their speed beside those of each level alone.
 fn table_of_mixes(mixes: &[MeasuredMixes]) -> TextTable {
     let alone = |measured: &MeasuredMixes| {
-        let of = measured.values_per_s.iter();
-        let of = of.filter_map(|(mix, rate)| Some((mix.level()?.to_string(), *rate)));
+        let of = measured.medians();
+        let of = of.filter_map(|(mix, rate)| Some((mix.level()?.to_string(), rate)));
         of.collect::<Vec<_>>()
     };
     let levels = mixes.first().map(alone).unwrap_or_default();
@@ -115,10 +115,10 @@ fn table_of_mixes(mixes: &[MeasuredMixes]) -> TextTable {
         ];
         row.extend(alone(measured).into_iter().map(|(_, rate)| millions(rate)));
         let best = measured.best();
-        let mut all = measured.values_per_s.iter();
+        let mut all = measured.medians();
         let rate = all
-            .find(|(mix, _)| Some(mix) == best)
-            .map(|(_, rate)| *rate);
+            .find(|(mix, _)| Some(*mix) == best)
+            .map(|(_, rate)| rate);
         row.push(rate.map_or(String::new(), millions));
         row.push(best.map_or(String::new(), ToString::to_string));
         table.push(row);

@@ -36,6 +36,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+pub(crate) use self::needs::at_a_time;
 pub(crate) use self::piece::Share;
 pub(crate) use self::pieces::{PIECE_BLOCKS, Pieces};
 

@@ -30,6 +30,11 @@ pub(super) struct Needs {
     pub(super) queries: usize,
 }
 
+/// How many pieces one of a scan's threads takes at a time if so many are left: fewer at the end, so that they end together.
+pub(crate) fn at_a_time(left: usize, threads: usize) -> usize {
+    (left / 8 / threads.max(1)).clamp(1, AT_A_TIME)
+}
+
 impl Needs {
     pub(super) fn new(pieces: Pieces, columns: Vec<usize>, is_at_work: bool) -> Self {
         let left = pieces.len();
@@ -56,9 +61,9 @@ impl Needs {
         number.is_some_and(|number| self.has(number))
     }
 
-    /// How many pieces a thread takes at a time: fewer at the end, so that the threads of the scan end together.
+    /// How many pieces a thread takes at a time.
     pub(super) fn at_a_time(&self) -> usize {
-        (self.left / 8 / self.threads.max(1)).clamp(1, AT_A_TIME)
+        at_a_time(self.left, self.threads)
     }
 
     pub(super) fn has(&self, number: usize) -> bool {

@@ -1,8 +1,8 @@
 //! Scans: filters are tested on packed codes first, then only the surviving rows of the projected columns are unpacked.
 //!
 //! All threads of a query share a [`Scan`]; each makes a [`ScanCursor`] and asks it for batches. An atomic counter hands out
-//! morsels, which are runs of blocks of one segment or one batch of the tail, so that threads end at about the same time
-//! regardless of how many rows pass the filters.
+//! morsels, which are runs of blocks of one segment or one batch of the tail, some at a time and fewer at the end, so that threads
+//! end at about the same time regardless of how many rows pass the filters.
 //!
 //! Scans in a batch get the morsels of segments from the pass that they share with others ([`crate::read::batch`]).
 //!

@@ -9,7 +9,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use super::codes::{LaterCodes, SharedCodes};
 use super::spec::{IndexUse, Output, ScanSpec, row_id_field};
 use crate::deleted::PAGE_BLOCKS;
-use crate::read::batch::{Member, Next, PIECE_BLOCKS, Share};
+use crate::read::batch::{Member, Next, PIECE_BLOCKS, Share, at_a_time};
 use crate::table::snapshot::Snapshot;
 
 /// Blocks of a morsel: 8,192 rows are enough to make the counter cheap, few enough to keep eight threads busy on 100,000 rows, and
@@ -228,10 +228,19 @@ impl Scan {
             Some(Next::OthersFirst) => return NextMorsel::OthersFirst,
             Some(Next::End) | None => {}
         }
-        // Relaxed: the counter alone assigns morsels; the rows were published long before.
-        match self.morsels.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            Some(morsel) => NextMorsel::Taken(TakenMorsel::one(*morsel, None)),
-            None => NextMorsel::End,
-        }
+        // Relaxed: the counter alone assigns morsels; the rows were published long before. Several at a time, as in a batch: a
+        // thread reads on where it was.
+        let taken = self.next.load(Ordering::Relaxed);
+        let left = self.block_morsels.saturating_sub(taken);
+        let several = at_a_time(left, self.threads() as usize);
+        let first = self.next.fetch_add(several, Ordering::Relaxed);
+        let Some(morsel) = self.morsels.get(first) else {
+            return NextMorsel::End;
+        };
+        let end = self.morsels.len().min(first + several);
+        NextMorsel::Taken(TakenMorsel {
+            more: (first + 1..end).map(|number| (number, None)).collect(),
+            ..TakenMorsel::one(*morsel, None)
+        })
     }
 }

@@ -15,8 +15,9 @@ use tierra_memory::{Pool, PoolOptions};
 use super::data::Memory;
 use crate::error::{Context, LabError};
 use crate::lab;
+use crate::replicas::emulating;
 use crate::row::Row;
-use crate::turns::turns;
+use crate::turns::{Turn, samples};
 
 /// What is appended at a time: about a packed block of 20-bit codes.
 const BLOCK_BYTES: usize = 2_560;
@@ -94,8 +95,7 @@ pub(super) fn measure(
     let bytes = bytes / BLOCK_BYTES * BLOCK_BYTES;
     let mut rows = Vec::new();
     for threads in lab::thread_counts() {
-        let mut samples = STORES.map(|_| Vec::new());
-        for turn in turns(STORES.len(), rounds) {
+        let sample = |turn: Turn| -> Result<u64, LabError> {
             let (stores, begin) = (STORES[turn.contender], Barrier::new(threads));
             let rate: Result<f64, LabError> = thread::scope(|scope| {
                 let running = pools[..threads].iter().map(|pool| {
@@ -109,10 +109,10 @@ pub(super) fn measure(
                 });
                 rates.sum()
             });
-            if !turn.is_warm_up() {
-                samples[turn.contender].push(rate? as u64);
-            }
-        }
+            Ok(rate? as u64)
+        };
+        let far = memory.far(threads);
+        let samples = emulating(far, || samples(STORES.len(), rounds, sample))?;
         for (stores, samples) in STORES.iter().zip(samples) {
             rows.push(
                 Row::new()

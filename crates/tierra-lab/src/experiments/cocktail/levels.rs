@@ -1,25 +1,18 @@
 //! Figures 4.10, 4.12 to 4.14 and table 4.1: operators on one thread and on more, each with a level of its own, on columns that they
-//! share or do not; and what the profile would have chosen.
+//! share or do not; and the levels that the product chooses itself.
 
 use std::hint::black_box;
-use std::sync::Barrier;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use arrow::array::AsArray;
-use arrow::datatypes::Int64Type;
-use tierra_column::bits::{Kernels, Level};
-use tierra_column::{Filter, Value, ordinal};
-use tierra_engine::{
-    LevelProfile, Mix, Operator, Reading, ScanError, ScanSpec, Situation, Snapshot,
-};
-use tierra_interleave::Scheduling;
+use tierra_column::bits::Level;
+use tierra_engine::{ColumnScans, Mix, Operator, Snapshot};
 
-use super::data::{COLUMNS, Memory, VALUES};
+use super::data::{COLUMNS, Memory, Sums, VALUES};
+use crate::contender::Tierra;
 use crate::error::{Context, LabError};
 use crate::lab;
-use crate::row::{Row, distinct, find};
-use crate::stats::Summary;
+use crate::replicas::emulating;
+use crate::row::{Row, find};
 use crate::turns::turns;
 
 /// Columns that threads share, as they are calibrated.
@@ -33,6 +26,13 @@ pub(super) struct Task {
     pub(super) name: &'static str,
     operator: Operator,
     percent: u64,
+}
+
+impl Task {
+    /// The greatest value that it returns.
+    fn most(self) -> i64 {
+        (VALUES * self.percent / 100) as i64
+    }
 }
 
 pub(super) const TASKS: [Task; 3] = [
@@ -57,6 +57,10 @@ pub(super) const TASKS: [Task; 3] = [
 pub(super) const CELL: &str = "cell";
 /// The key of a mix.
 pub(super) const LEVELS: &str = "levels";
+/// The contender whose levels the product chooses.
+pub(super) const AUTO: &str = "auto";
+/// What the widest level is named for in addition where it is measured once more: how it differs from itself is noise.
+pub(super) const AGAIN: &str = ", again";
 /// The key of the rate.
 pub(super) const RATE: &str = "values_per_s";
 
@@ -69,71 +73,143 @@ fn shapes() -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// All mixes in all cells of a memory, by turns.
+/// The true sums: by task, those of each column of so many rows.
+pub(super) fn sums(rows: u64) -> Vec<Vec<Sums>> {
+    let of = |task: Task| {
+        let columns = 0..COLUMNS.len();
+        columns.map(move |column| Sums::of(column, rows, task.most()))
+    };
+    TASKS.iter().map(|task| of(*task).collect()).collect()
+}
+
+/// What is measured with every mix.
+struct Cell<'a> {
+    snapshot: &'a Snapshot,
+    task: Task,
+    /// By column.
+    sums: &'a [Sums],
+    threads: usize,
+    /// That they share.
+    columns: usize,
+    lasts: Duration,
+}
+
+impl Cell<'_> {
+    /// All mixes by turns, and the product's choice, and the widest level once more.
+    fn contenders(&self) -> Vec<(String, Option<Mix>)> {
+        let levels = Vec::from_iter(Level::available());
+        let mixes = Mix::all(&levels, self.threads).into_iter();
+        let named = mixes.map(|mix| (name_of(&mix, self.threads), Some(mix)));
+        let mut all = Vec::from_iter(named);
+        let widest = Level::detect();
+        let again = Mix::uniform(widest, self.threads);
+        all.push((format!("{widest}{AGAIN}"), Some(again)));
+        all.push((AUTO.to_owned(), None));
+        all
+    }
+
+    /// What a thread scans in the turn of this number; without a mix, with what the product chooses. It is another column than in the
+    /// turn before, whose first rows the caches may hold.
+    fn scans(&self, mix: Option<&Mix>, core: usize, number: usize) -> ColumnScans<'_> {
+        ColumnScans {
+            snapshot: self.snapshot,
+            column: (number * self.columns + core % self.columns) % COLUMNS.len(),
+            most: (self.task.operator == Operator::Select).then(|| self.task.most()),
+            level: mix.map(|mix| mix.level_of(core)),
+        }
+    }
+
+    /// Values that all threads scan in a second.
+    fn rate(&self, mix: Option<&Mix>, number: usize) -> Result<u64, LabError> {
+        let all = (0..self.threads).map(|core| self.scans(mix, core, number));
+        let all = Vec::from_iter(all);
+        let scanned = ColumnScans::at_once(&all, self.lasts);
+        let scanned = scanned.by(Tierra::ENGINE, format!("measuring {}", self.task.name))?;
+        let mut rate = 0.0;
+        for (scans, scanned) in all.iter().zip(scanned) {
+            let expected = self.sums[scans.column].of_first(scanned.rows);
+            if scanned.sum != expected {
+                return Err(LabError::AnswersDiffer {
+                    what: format!("{}, {} rows", self.task.name, scanned.rows),
+                    left: "the values".to_owned(),
+                    right: scans
+                        .level
+                        .map_or(AUTO.to_owned(), |level| level.to_string()),
+                    detail: format!("{expected} against {}", scanned.sum),
+                });
+            }
+            rate += scanned.rows_per_s();
+        }
+        Ok(rate as u64)
+    }
+
+    /// The median time of the product's whole choice.
+    fn choice_ns(&self) -> u64 {
+        let scan = self.scans(None, 0, 0).scan();
+        let mut choices = [0; CHOICES].map(|_: u64| {
+            let start = Instant::now();
+            black_box(scan.level_for(self.task.operator, 0, black_box(self.threads)));
+            start.elapsed().as_nanos() as u64
+        });
+        choices.sort_unstable();
+        choices[CHOICES / 2]
+    }
+
+    /// A row of each contender.
+    fn measure(&self, memory: Memory, rounds: usize) -> Result<Vec<Row>, LabError> {
+        let contenders = self.contenders();
+        let mut samples = vec![Vec::with_capacity(rounds); contenders.len()];
+        for (number, turn) in turns(contenders.len(), rounds).enumerate() {
+            let (_, mix) = &contenders[turn.contender];
+            let rate = self.rate(mix.as_ref(), number)?;
+            if !turn.is_warm_up() {
+                samples[turn.contender].push(rate);
+            }
+        }
+        let choice_ns = self.choice_ns();
+        let shape = shape(self.threads, self.columns);
+        let cell = format!("{}, {}, {shape}", self.task.name, memory.name);
+        let row = |((name, mix), samples): ((String, Option<Mix>), Vec<u64>)| {
+            let is_again = name.ends_with(AGAIN);
+            let level = mix.as_ref().and_then(Mix::level);
+            Row::new()
+                .text(CELL, &cell)
+                .text("operator", self.task.name)
+                .text("memory", memory.name)
+                .count("threads", self.threads as u64)
+                .count("columns", self.columns as u64)
+                .text(LEVELS, name)
+                .text("profile", mix.map_or(String::new(), |mix| mix.to_string()))
+                .flag("is_uniform", level.is_some() && !is_again)
+                .count("choice_ns", choice_ns)
+                .samples("values", "per_s", samples)
+        };
+        Ok(contenders.into_iter().zip(samples).map(row).collect())
+    }
+}
+
+/// All cells of a memory.
 pub(super) fn measure(
     snapshot: &Snapshot,
     memory: Memory,
-    profile: &LevelProfile,
+    sums: &[Vec<Sums>],
     lasts: Duration,
     rounds: usize,
 ) -> Result<Vec<Row>, LabError> {
-    let levels = Vec::from_iter(Level::available());
     let mut rows = Vec::new();
-    for task in TASKS {
+    for (task, sums) in TASKS.into_iter().zip(sums) {
         for (threads, columns) in shapes() {
-            let mixes = Mix::all(&levels, threads);
-            let mut samples = vec![Vec::with_capacity(rounds); mixes.len()];
-            for turn in turns(mixes.len(), rounds) {
-                let rate = rate(
-                    snapshot,
-                    task,
-                    columns,
-                    threads,
-                    &mixes[turn.contender],
-                    lasts,
-                );
-                let rate = rate.by("Tierra", format!("measuring {}", task.name))?;
-                if !turn.is_warm_up() {
-                    samples[turn.contender].push(rate as u64);
-                }
-            }
-            let situation = Situation {
-                speed: memory.speed,
-                far: memory.far,
-                operator: task.operator,
+            let cell = Cell {
+                snapshot,
+                task,
+                sums,
                 threads,
                 columns,
+                lasts,
             };
-            let chosen = profile.mix(&situation);
-            let mut choices = [0; CHOICES].map(|_: u64| {
-                let start = Instant::now();
-                black_box(profile.mix(black_box(&situation)));
-                start.elapsed().as_nanos() as u64
-            });
-            choices.sort_unstable();
-            let choice_ns = choices[CHOICES / 2];
-            let cell = format!(
-                "{}, {}, {}",
-                task.name,
-                memory.name,
-                shape(threads, columns)
-            );
-            for (mix, samples) in mixes.iter().zip(samples) {
-                rows.push(
-                    Row::new()
-                        .text(CELL, &cell)
-                        .text("operator", task.name)
-                        .text("memory", memory.name)
-                        .count("threads", threads as u64)
-                        .count("columns", columns as u64)
-                        .text(LEVELS, name_of(mix, threads))
-                        .text("profile", mix.to_string())
-                        .flag("is_uniform", mix.level().is_some())
-                        .flag("is_chosen", Some(mix) == chosen)
-                        .count("choice_ns", choice_ns)
-                        .samples("values", "per_s", samples),
-                );
-            }
+            rows.extend(emulating(memory.far(threads), || {
+                cell.measure(memory, rounds)
+            })?);
         }
     }
     Ok(rows)
@@ -154,116 +230,6 @@ fn name_of(mix: &Mix, threads: usize) -> String {
     }
     let levels = (0..threads).map(|core| mix.level_of(core).to_string());
     Vec::from_iter(levels).join("/")
-}
-
-/// Values that all threads scan in a second.
-fn rate(
-    snapshot: &Snapshot,
-    task: Task,
-    columns: usize,
-    threads: usize,
-    mix: &Mix,
-    lasts: Duration,
-) -> Result<f64, ScanError> {
-    let begin = Barrier::new(threads);
-    thread::scope(|scope| {
-        let thread = |core: usize| {
-            let (begin, level) = (&begin, mix.level_of(core));
-            scope.spawn(move || {
-                begin.wait();
-                scan_for(snapshot, task, core % columns, level, lasts)
-            })
-        };
-        let threads = Vec::from_iter((0..threads).map(thread));
-        let rates = threads.into_iter().map(|thread| {
-            let rate = thread.join();
-            rate.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        rates.sum()
-    })
-}
-
-/// Scans a column again and again, as the thesis's threads run queries; values a second.
-fn scan_for(
-    snapshot: &Snapshot,
-    task: Task,
-    column: usize,
-    level: Level,
-    lasts: Duration,
-) -> Result<f64, ScanError> {
-    let kernels = Kernels::at(level).ok_or(ScanError::Level(level))?;
-    let most = Value::Ordinal(ordinal::of_i64((VALUES * task.percent / 100) as i64));
-    let filters = match task.operator {
-        Operator::Aggregate => vec![],
-        Operator::Select => vec![(column, Filter::less_or_equal(most))],
-    };
-    let reading = Reading {
-        level: Some(level),
-        ..Reading::default()
-    };
-    let (start, mut runs, mut sum) = (Instant::now(), 0_u64, 0_i64);
-    while runs == 0 || start.elapsed() < lasts {
-        let scan = snapshot.scan(ScanSpec {
-            projection: vec![column],
-            filters: filters.clone(),
-            batch_rows: 8192,
-            execution: Scheduling::Auto,
-        });
-        let mut cursor = scan.cursor_by(reading)?;
-        while let Some(batch) = cursor.next(&[], 0)? {
-            let values = batch.column(0).as_primitive::<Int64Type>().values();
-            sum += kernels.compiled(|| values.iter().sum::<i64>());
-        }
-        runs += 1;
-    }
-    std::hint::black_box(sum);
-    Ok((runs * snapshot.rows()) as f64 / start.elapsed().as_secs_f64())
-}
-
-/// The rates of a cell: of the chosen mix, of the best one, and of the best level alone.
-struct Rates {
-    chosen: Summary,
-    best: f64,
-    uniform: Summary,
-}
-
-fn rates(rows: &[Row]) -> Option<Vec<Rates>> {
-    let of_cell = |cell: &String| {
-        let is_measured = |row: &&Row| row.is(&[(CELL, cell)]) && row.get(RATE).is_some();
-        let of = || rows.iter().filter(is_measured);
-        let most = |of: &mut dyn Iterator<Item = &Row>| {
-            let all = of
-                .map(|row| row.summary(RATE))
-                .collect::<Option<Vec<_>>>()?;
-            all.into_iter()
-                .max_by(|one, other| one.median.total_cmp(&other.median))
-        };
-        Some(Rates {
-            chosen: most(&mut of().filter(|row| row.is(&[("is_chosen", "true")])))?,
-            best: most(&mut of())?.median,
-            uniform: most(&mut of().filter(|row| row.is(&[("is_uniform", "true")])))?,
-        })
-    };
-    let cells = distinct(rows, CELL);
-    let all: Option<Vec<Rates>> = cells.iter().map(of_cell).collect();
-    all.filter(|all| !all.is_empty())
-}
-
-/// The share of cells in which the chosen mix has at least this part of the best one's rate.
-pub(super) fn near_the_best(rows: &[Row], least: f64) -> Option<f64> {
-    let rates = rates(rows)?;
-    let near = rates
-        .iter()
-        .filter(|cell| cell.chosen.median >= least * cell.best);
-    Some(near.count() as f64 / rates.len() as f64)
-}
-
-/// Cells in which the chosen mix is slower than the best level alone by more than both scatter: three quarters of its samples are
-/// below three quarters of the others'.
-pub(super) fn below_uniform(rows: &[Row]) -> Option<f64> {
-    let rates = rates(rows)?;
-    let below = rates.iter().filter(|cell| cell.chosen.q3 < cell.uniform.q1);
-    Some(below.count() as f64)
 }
 
 /// The longest median time of a choice.

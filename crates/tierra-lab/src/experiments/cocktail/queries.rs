@@ -3,21 +3,23 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use tierra_column::bits::Level;
 use tierra_engine::Database;
 use tierra_sql::{Outcome, Session, SessionOptions, Work};
 
-use super::data::Memory;
+use super::data::{COLUMNS, Memory, value_of};
+use super::levels::{AGAIN, AUTO};
 use crate::answer::Answer;
 use crate::contender::Tierra;
 use crate::error::{Context, LabError};
 use crate::lab::{self, Lab};
-use crate::row::{Row, find};
-use crate::turns::turns;
+use crate::replicas::emulating;
+use crate::row::{Cell, Row, find};
+use crate::turns::samples;
 
 /// Queries at once.
 const QUERIES: usize = 8;
-/// Milliseconds that a batch waits for all of them.
-const BATCH_MS: u32 = 1_000;
 
 /// The queries of section 4.3.3: their names, and their text behind the name of the table.
 const TEXTS: [(&str, &str); 3] = [
@@ -32,58 +34,104 @@ const TEXTS: [(&str, &str); 3] = [
     ),
 ];
 
+/// What they answer where the tables have so many rows.
+pub(super) fn answers(rows: u64) -> Result<Vec<Answer>, LabError> {
+    let of = |column| (0..rows).map(move |row| value_of(column, row, rows));
+    let sum = |column| of(column).sum::<i64>();
+    let selected = of(0).zip(of(1)).filter(|(_, b)| *b < 10_000);
+    let selected = selected.map(|(a, _)| a).sum();
+    let all = [
+        vec![sum(0)],
+        (0..COLUMNS.len()).map(sum).collect(),
+        vec![selected],
+    ];
+    let answer = |sums: Vec<i64>| {
+        let array = |sum: i64| -> ArrayRef { Arc::new(Int64Array::from(vec![sum])) };
+        let named = COLUMNS.into_iter().zip(sums.into_iter().map(array));
+        let batch = RecordBatch::try_from_iter(named).by("Arrow", "making an answer")?;
+        Answer::of(&[batch]).by("Arrow", "showing an answer")
+    };
+    all.into_iter().map(answer).collect()
+}
+
 /// The key of a query and its memory.
 pub(super) const QUERY: &str = "query";
 /// The key of how queries run.
 pub(super) const RUNS: &str = "runs";
-const ALONE: &str = "alone";
-const ALONE_BATCHED: &str = "alone, batches on";
-const APART: &str = "eight at once, each for itself";
-const TOGETHER: &str = "eight at once, in a batch";
+const ALONE: &str = "alone, batch_queries = 1";
+const ALONE_DEFAULTS: &str = "alone, defaults";
+const APART: &str = "eight at once, batch_queries = 1";
+const DEFAULTS: &str = "eight at once, defaults";
+const WAITING: &str = "eight at once, batch_queries = 8, batch_ms = 1000";
+/// The key of a query on one and more threads, and of its level.
+pub(super) const SWITCHED: &str = "switched query";
+pub(super) const LEVEL: &str = "level";
 
 /// How queries run.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
     queries: usize,
-    /// The most queries of a batch.
-    batch_queries: usize,
-    batch_ms: u32,
+    /// What their sessions set.
+    settings: &'static [&'static str],
 }
 
-const WAYS: [Way; 4] = [
+/// Each query for itself.
+const UNBATCHED: &[&str] = &["SET tierra.batch_queries = 1"];
+
+const WAYS: [Way; 5] = [
     Way {
         name: ALONE,
         queries: 1,
-        batch_queries: 1,
-        batch_ms: 0,
+        settings: UNBATCHED,
     },
     Way {
-        name: ALONE_BATCHED,
+        name: ALONE_DEFAULTS,
         queries: 1,
-        batch_queries: 64,
-        batch_ms: 0,
+        settings: &[],
     },
     Way {
         name: APART,
         queries: QUERIES,
-        batch_queries: 1,
-        batch_ms: 0,
+        settings: UNBATCHED,
     },
     Way {
-        name: TOGETHER,
+        name: DEFAULTS,
         queries: QUERIES,
-        batch_queries: QUERIES,
-        batch_ms: BATCH_MS,
+        settings: &[],
+    },
+    // Waits for all of them.
+    Way {
+        name: WAITING,
+        queries: QUERIES,
+        settings: &["SET tierra.batch_queries = 8", "SET tierra.batch_ms = 1000"],
     },
 ];
+
+/// How a batch of eight comes about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Batch {
+    /// Queries join those that run.
+    Defaults,
+    /// The first one waits for the others.
+    Waiting,
+}
+
+impl Batch {
+    fn runs(self) -> &'static str {
+        match self {
+            Batch::Defaults => DEFAULTS,
+            Batch::Waiting => WAITING,
+        }
+    }
+}
 
 /// A session with settings.
 fn session(
     lab: &Lab,
     database: &Arc<Database>,
     threads: usize,
-    settings: &[String],
+    settings: &[impl AsRef<str>],
 ) -> Result<Session, LabError> {
     let options = SessionOptions {
         threads: Some(threads),
@@ -92,6 +140,7 @@ fn session(
     let session = Session::new(Arc::clone(database), &options);
     let session = session.by(Tierra::ENGINE, "opening a session")?;
     for sql in settings {
+        let sql = sql.as_ref();
         let done = lab.runtime().block_on(session.sql(sql)).map(drop);
         done.by(Tierra::ENGINE, format!("running {sql}"))?;
     }
@@ -137,8 +186,8 @@ fn at_once(
         if answer != *expected {
             return Err(LabError::AnswersDiffer {
                 what: sql.to_owned(),
-                left: "alone".to_owned(),
-                right: "at once".to_owned(),
+                left: "the values".to_owned(),
+                right: "a query".to_owned(),
                 detail: format!("{expected:?} against {answer:?}"),
             });
         }
@@ -155,63 +204,59 @@ pub(super) fn batches(
     lab: &Lab,
     database: &Arc<Database>,
     memory: Memory,
+    answers: &[Answer],
     rounds: usize,
 ) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
-    for (name, text) in TEXTS {
+    for ((name, text), expected) in TEXTS.into_iter().zip(answers) {
         let sql = text.replace("{table}", memory.table);
         let mut sessions = Vec::new();
         for way in WAYS {
-            let settings = [
-                format!("SET tierra.batch_queries = {}", way.batch_queries),
-                format!("SET tierra.batch_ms = {}", way.batch_ms),
-            ];
             let of_way = (0..way.queries)
-                .map(|_| session(lab, database, lab::threads(), &settings).map(Arc::new));
+                .map(|_| session(lab, database, lab::threads(), way.settings).map(Arc::new));
             sessions.push(of_way.collect::<Result<Vec<_>, _>>()?);
         }
-        let (expected, _) = lab.runtime().block_on(ask(&sessions[0][0], &sql))?;
-        let mut times = WAYS.map(|_| Vec::new());
-        let mut works = WAYS.map(|_| Work::default());
-        for turn in turns(WAYS.len(), rounds) {
-            let (time_ns, work) = at_once(lab, &sessions[turn.contender], &sql, &expected)?;
-            works[turn.contender] = work;
-            if !turn.is_warm_up() {
-                times[turn.contender].push(time_ns);
-            }
-        }
-        for ((way, times), work) in WAYS.iter().zip(times).zip(works) {
+        let all = emulating(memory.far(lab::threads()), || {
+            samples(WAYS.len(), rounds, |turn| {
+                at_once(lab, &sessions[turn.contender], &sql, expected)
+            })
+        })?;
+        for (way, of_way) in WAYS.iter().zip(all) {
+            let all = |of: fn(&(u64, Work)) -> u64| of_way.iter().map(of).collect::<Vec<_>>();
             rows.push(
                 Row::new()
                     .text(QUERY, format!("{name}, {}", memory.name))
                     .text(RUNS, way.name)
                     .count("queries", way.queries as u64)
-                    .count("bytes_far", work.bytes_far)
-                    .count("bytes_near", work.bytes_near)
-                    .count("blocks_read", work.blocks_read)
-                    .count("blocks_shared", work.blocks_shared)
-                    .samples("time", "ns", times),
+                    .samples("bytes", "far", all(|(_, work)| work.bytes_far))
+                    .samples("bytes", "near", all(|(_, work)| work.bytes_near))
+                    .samples("blocks", "read", all(|(_, work)| work.blocks_read))
+                    .samples("blocks", "shared", all(|(_, work)| work.blocks_shared))
+                    .samples("time", "ns", all(|(time_ns, _)| *time_ns)),
             );
         }
     }
     Ok(rows)
 }
 
-/// Figure 4.16: each query on one thread and on more, a query a thread, with every level and with the chosen ones.
+/// Figure 4.16: each query on one thread and on more, a query a thread, with the chosen levels and with every level, the widest one twice.
 pub(super) fn levels(
     lab: &Lab,
     database: &Arc<Database>,
     memory: Memory,
+    answers: &[Answer],
     rounds: usize,
 ) -> Result<Vec<Row>, LabError> {
-    let mut choices = vec!["auto".to_owned()];
-    choices.extend(tierra_column::bits::Level::available().map(|level| level.to_string()));
+    let mut choices = vec![AUTO.to_owned()];
+    choices.extend(Level::available().map(|level| level.to_string()));
+    choices.push(format!("{}{AGAIN}", Level::detect()));
     let mut rows = Vec::new();
-    for (name, text) in TEXTS {
+    for ((name, text), expected) in TEXTS.into_iter().zip(answers) {
         let sql = text.replace("{table}", memory.table);
         for queries in lab::thread_counts() {
             let mut sessions = Vec::new();
-            for level in &choices {
+            for choice in &choices {
+                let level = choice.strip_suffix(AGAIN).unwrap_or(choice);
                 let settings = [
                     format!("SET tierra.simd = '{level}'"),
                     "SET tierra.batch_queries = 1".to_owned(),
@@ -220,23 +265,23 @@ pub(super) fn levels(
                     (0..queries).map(|_| session(lab, database, 1, &settings).map(Arc::new));
                 sessions.push(of_level.collect::<Result<Vec<_>, _>>()?);
             }
-            let (expected, _) = lab.runtime().block_on(ask(&sessions[0][0], &sql))?;
-            let mut times = vec![Vec::new(); choices.len()];
-            for turn in turns(choices.len(), rounds) {
-                let (time_ns, _) = at_once(lab, &sessions[turn.contender], &sql, &expected)?;
-                if !turn.is_warm_up() {
-                    times[turn.contender].push(time_ns);
-                }
-            }
-            for (level, times) in choices.iter().zip(times) {
+            let times = emulating(memory.far(queries), || {
+                samples(choices.len(), rounds, |turn| {
+                    let done = at_once(lab, &sessions[turn.contender], &sql, expected);
+                    done.map(|(time_ns, _)| time_ns)
+                })
+            })?;
+            for (choice, times) in choices.iter().zip(times) {
+                let is_uniform = choice != AUTO && !choice.ends_with(AGAIN);
                 rows.push(
                     Row::new()
                         .text(
-                            "switched query",
+                            SWITCHED,
                             format!("{name}, {}, {queries} at once", memory.name),
                         )
-                        .text("level", level)
+                        .text(LEVEL, choice)
                         .count("queries", queries as u64)
+                        .flag("is_uniform", is_uniform)
                         .samples("time", "ns", times),
                 );
             }
@@ -245,40 +290,48 @@ pub(super) fn levels(
     Ok(rows)
 }
 
-fn of(rows: &[Row], memory: Memory, runs: &str, key: &str) -> Option<f64> {
+fn of<'a>(rows: &'a [Row], memory: Memory, runs: &str) -> Option<&'a Row> {
     let query = format!("{}, {}", TEXTS[0].0, memory.name);
-    find(rows, &[(QUERY, &query), (RUNS, runs)])?.value(key)
+    find(rows, &[(QUERY, &query), (RUNS, runs)])
 }
 
-/// Bytes from far memory that a batch of `SUM(a)` reads, over those of one query.
-pub(super) fn bytes(rows: &[Row], memory: Memory) -> Option<f64> {
-    let one = of(rows, memory, ALONE, "bytes_far")?;
-    Some(of(rows, memory, TOGETHER, "bytes_far")? / one)
+/// Bytes from far memory that a batch of `SUM(a)` reads in the worst round, over those of one query.
+pub(super) fn bytes(rows: &[Row], memory: Memory, batch: Batch) -> Option<f64> {
+    let samples = |runs| match of(rows, memory, runs)?.get("bytes_far")? {
+        Cell::Samples(samples) => Some(samples),
+        _ => None,
+    };
+    let one = samples(ALONE)?.iter().min()?;
+    let most = samples(batch.runs())?.iter().max()?;
+    Some(*most as f64 / *one as f64)
 }
 
-/// Queries a second in a batch over those of as many for themselves.
-pub(super) fn throughput(rows: &[Row], memory: Memory) -> Option<f64> {
-    Some(of(rows, memory, APART, "time_ns")? / of(rows, memory, TOGETHER, "time_ns")?)
+/// Queries a second in a batch over those of as many for themselves, by round.
+pub(super) fn throughput(rows: &[Row], memory: Memory, batch: Batch) -> Option<f64> {
+    of(rows, memory, APART)?.over(of(rows, memory, batch.runs())?, "time_ns")
 }
 
-/// The time of a lone query with batches on over that with batches off.
+/// The time of a lone query with the default settings over that without batches, by round.
 pub(super) fn lone(rows: &[Row], memory: Memory) -> Option<f64> {
-    Some(of(rows, memory, ALONE_BATCHED, "time_ns")? / of(rows, memory, ALONE, "time_ns")?)
+    of(rows, memory, ALONE_DEFAULTS)?.over(of(rows, memory, ALONE)?, "time_ns")
 }
 
+/// A batch of both kinds takes and reads so much.
 #[cfg(test)]
 pub(super) fn planted(memory: Memory, together_ns: u64, bytes: u64, lone_ns: u64) -> Vec<Row> {
     let row = |runs: &str, time_ns: u64, bytes: u64| {
         Row::new()
             .text(QUERY, format!("{}, {}", TEXTS[0].0, memory.name))
             .text(RUNS, runs)
-            .count("bytes_far", bytes)
+            // One round is the worst.
+            .samples("bytes", "far", vec![100, bytes, 100])
             .samples("time", "ns", vec![time_ns; 3])
     };
     vec![
         row(ALONE, 1000, 100),
-        row(ALONE_BATCHED, lone_ns, 100),
+        row(ALONE_DEFAULTS, lone_ns, 100),
         row(APART, 8000, 800),
-        row(TOGETHER, together_ns, bytes),
+        row(DEFAULTS, together_ns, bytes),
+        row(WAITING, together_ns, bytes),
     ]
 }
