@@ -13,7 +13,7 @@ use tierra_memory::replication::{Composition, Member, Method, ReplicaSet};
 use tierra_memory::{Extent, ExtentWriter, Pool, PoolOptions};
 
 use crate::error::{Context, LabError};
-use crate::lab::{self, Lab};
+use crate::lab::Lab;
 
 /// The memories in which copies are updated, and what is emulated: the thesis's DRAM and Optane. One thread updates.
 pub const MEMORIES: [(&str, Option<FarMemory>); 2] =
