@@ -60,6 +60,14 @@ pub enum LabError {
         /// The file.
         path: PathBuf,
     },
+    /// A run that does not count would replace one that does.
+    #[error("{path} holds results that count, which these would not ({why}); run it again later, with a longer --wait, or give another folder with --out", path = path.display())]
+    NotCountedOverCounted {
+        /// The file.
+        path: PathBuf,
+        /// Why the run would not count.
+        why: String,
+    },
     /// One of the contenders failed.
     #[error("{who}, {doing}: {source}")]
     Contender {

@@ -35,6 +35,11 @@ pub trait Experiment: Sync {
         &[]
     }
 
+    /// Whether it measures time, which other work on the machine lengthens. One that only counts is right on a busy machine too.
+    fn is_timed(&self) -> bool {
+        true
+    }
+
     /// Measures.
     fn run(&self, lab: &Lab) -> Result<Measured, LabError>;
 

@@ -17,7 +17,8 @@ use crate::view::View;
 /// Runs an experiment and writes `NAME.json`, `NAME.csv` and `NAME.svg` to `out`.
 ///
 /// # Errors
-/// Any error of the experiment, including answers that differ between two contenders. Then nothing is written.
+/// Any error of the experiment, including answers that differ between two contenders, and results that may not be replaced. Then
+/// nothing is written.
 pub fn run(
     experiment: &dyn Experiment,
     lab: &Lab,
@@ -25,9 +26,10 @@ pub fn run(
     out: &Path,
 ) -> Result<Results, LabError> {
     // Checked before the experiment runs, not after.
-    let old = Results::replaced(out, experiment.name(), lab.is_quick())?;
+    let (name, is_timed) = (experiment.name(), experiment.is_timed());
+    let old = Results::replaced(out, name, lab.is_quick(), machine, is_timed)?;
     println!("{}: {}", experiment.name(), experiment.about());
-    if let Some(why) = machine.why_not_counted() {
+    if let Some(why) = machine.why_not_counted(is_timed) {
         println!("This result will not count: {why}.");
     }
     let measured = experiment.run(lab)?;

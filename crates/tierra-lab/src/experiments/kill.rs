@@ -51,6 +51,10 @@ impl Experiment for Kill {
         "is anything acknowledged lost when the process is killed at random moments?"
     }
 
+    fn is_timed(&self) -> bool {
+        false
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let runs = lab.size(3 * Work::ALL.len() * OPENED.len(), RUNS);
         println!("seed {SEED:#x}");

@@ -56,6 +56,10 @@ impl Experiment for SqlFuzz {
         &[ScaleOption::Operations, ScaleOption::Seed]
     }
 
+    fn is_timed(&self) -> bool {
+        false
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let work = match lab.seed() {
             Some(case) => vec![(case, 1)],

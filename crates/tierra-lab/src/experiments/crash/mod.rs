@@ -76,6 +76,10 @@ impl Experiment for Crash {
         "does any of ten million simulated power cuts lose what was acknowledged?"
     }
 
+    fn is_timed(&self) -> bool {
+        false
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let target: u64 = match std::env::var(AS_MANY) {
             Ok(text) => text.parse().by("the lab", format!("reading {AS_MANY}"))?,

@@ -38,6 +38,10 @@ impl Experiment for Faults {
         "are answers right, and is all put right, whatever part of one of two tiers is lost?"
     }
 
+    fn is_timed(&self) -> bool {
+        false
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let seeds = lab.size(4, SEEDS);
         println!("seed {SEED:#x}");
