@@ -43,6 +43,9 @@ pub trait Experiment: Sync {
     /// Measures.
     fn run(&self, lab: &Lab) -> Result<Measured, LabError>;
 
+    /// Called when the results are written. What a run noted, so that the next one goes on after an early end, has served then.
+    fn written(&self, _: &Lab) {}
+
     /// The promises, computed from the rows' raw samples.
     fn bars(&self, rows: &[Row]) -> Vec<Bar>;
 

@@ -47,6 +47,7 @@ pub fn run(
         paper: experiment.paper(),
     };
     results.write(out)?;
+    experiment.written(lab);
     draw_results(experiment, &results, out)?;
     print!("{}", shown(&results, experiment.views()));
     let written = Results::path(out, experiment.name(), "json");

@@ -20,7 +20,7 @@ const fn needs(minutes: u32, memory_gib: u32, scratch_gib: u32) -> Needs {
 }
 
 /// By name: minutes, memory, scratch.
-const NEEDS: [(&str, Needs); 50] = [
+const NEEDS: [(&str, Needs); 51] = [
     ("ssb", needs(2, 4, 2)),
     ("ssb-10", needs(15, 16, 8)),
     ("tpch", needs(2, 4, 2)),
@@ -38,6 +38,7 @@ const NEEDS: [(&str, Needs); 50] = [
     ("tpcc", needs(10, 4, 4)),
     ("wire", needs(10, 6, 4)),
     ("sql-fuzz", needs(120, 4, 0)),
+    ("sql-writes", needs(10, 2, 0)),
     ("floor", needs(2, 2, 1)),
     ("memory", needs(5, 6, 1)),
     ("emulation", needs(20, 1, 0)),
