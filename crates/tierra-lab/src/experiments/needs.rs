@@ -34,7 +34,7 @@ const NEEDS: [(&str, Needs); 51] = [
     ("scan", needs(2, 1, 0)),
     ("point", needs(5, 4, 2)),
     ("changes", needs(10, 8, 6)),
-    ("commits", needs(10, 4, 4)),
+    ("commits", needs(50, 4, 10)),
     ("tpcc", needs(10, 4, 4)),
     ("wire", needs(10, 6, 4)),
     ("sql-fuzz", needs(120, 4, 0)),
