@@ -68,6 +68,14 @@ pub enum LabError {
         /// Why the run would not count.
         why: String,
     },
+    /// A peer that a bar needs does not start.
+    #[error("{name} does not start: {why}; without it bars are not measured, and `--without-peers` runs nevertheless")]
+    NoPeer {
+        /// The peer.
+        name: &'static str,
+        /// Why it does not start.
+        why: String,
+    },
     /// One of the contenders failed.
     #[error("{who}, {doing}: {source}")]
     Contender {

@@ -52,6 +52,9 @@ enum Command {
         /// starts beside itself keep two.
         #[arg(long, value_name = "N", default_value = "2")]
         threads: NonZeroUsize,
+        /// Leave out peers that do not start, and the bars that need them. Without it an experiment fails at once, if it is not quick.
+        #[arg(long)]
+        without_peers: bool,
         #[command(flatten)]
         scale: Scale,
     },
@@ -154,11 +157,13 @@ fn main() -> ExitCode {
             scratch,
             wait,
             threads,
+            without_peers,
             scale,
         } => chosen(&names, all, scale).map(|chosen| {
             let wait = Duration::from_secs(if quick { 0 } else { 60 * wait });
             lab::choose_threads(threads);
-            run_all(&chosen, (quick, wait), scale, &out, &scratch)
+            let needs_peers = !quick && !without_peers;
+            run_all(&chosen, (quick, wait), needs_peers, scale, &out, &scratch)
         }),
         Command::Show { names, out } => show(&names, &out).map(|()| true),
         Command::Draw { names, out } => draw(&names, &out).map(|()| true),
@@ -242,6 +247,7 @@ fn chosen(
 fn run_all(
     chosen: &[&'static dyn Experiment],
     (quick, wait): (bool, Duration),
+    needs_peers: bool,
     scale: Scale,
     out: &Path,
     scratch: &Path,
@@ -249,14 +255,20 @@ fn run_all(
     let near_page_bytes = near_page_bytes();
     let mut failed = Vec::new();
     for &experiment in chosen {
-        // Other work disturbs only times.
-        if experiment.is_timed() {
-            wait_until_quiet(wait);
-        }
-        let machine = Machine::record(near_page_bytes, machine::busy_processors());
         // Each has its own lab: everything that one leaves, on disk or in memory, is gone before the next one starts.
         let lab = Lab::new(quick, scratch).map(|lab| lab.scaled(scale));
-        if let Err(error) = lab.and_then(|lab| run_apart(experiment, &lab, &machine, out)) {
+        let ran = lab.and_then(|lab| {
+            if needs_peers {
+                run::check_peers(experiment, &lab)?;
+            }
+            // Other work disturbs only times.
+            if experiment.is_timed() {
+                wait_until_quiet(wait);
+            }
+            let machine = Machine::record(near_page_bytes, machine::busy_processors());
+            run_apart(experiment, &lab, &machine, out)
+        });
+        if let Err(error) = ran {
             eprintln!("error: {}: {error}", experiment.name());
             failed.push(experiment.name());
         }

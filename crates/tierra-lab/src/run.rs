@@ -14,6 +14,26 @@ use crate::table::aligned;
 use crate::verdict;
 use crate::view::View;
 
+/// Starts each peer that the experiment's bars need, on both media, and ends it.
+///
+/// # Errors
+/// The first that does not start: it is told before hours are spent without it.
+pub fn check_peers(experiment: &dyn Experiment, lab: &Lab) -> Result<(), LabError> {
+    for peer in experiment.peers() {
+        let in_memory = lab.folder_in_memory().ok();
+        for folder in [Some(lab.passing_folder()?), in_memory]
+            .into_iter()
+            .flatten()
+        {
+            (peer.start)(folder.path()).map_err(|why| LabError::NoPeer {
+                name: peer.name,
+                why,
+            })?;
+        }
+    }
+    Ok(())
+}
+
 /// Runs an experiment and writes `NAME.json`, `NAME.csv` and `NAME.svg` to `out`.
 ///
 /// # Errors

@@ -18,7 +18,8 @@ use crate::fuzz::{
     CASES_OF_A_SET, Construct, Difference, Fuzzer, Journal, Kind, Tally, case_number,
 };
 use crate::lab::{self, Lab, SEED, ScaleOption};
-use crate::peers::duckdb::DuckDb;
+use crate::peers::Peer;
+use crate::peers::duckdb::{DuckDb, Library};
 use crate::progress;
 use crate::results::Tier;
 use crate::row::Row;
@@ -55,6 +56,10 @@ impl Experiment for SqlFuzz {
 
     fn is_timed(&self) -> bool {
         false
+    }
+
+    fn peers(&self) -> &'static [Peer] {
+        &[Library::PEER]
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -15,6 +15,7 @@ use crate::contender::Tierra;
 use crate::dataset::{TableFile, write_parquet};
 use crate::error::{Context, LabError};
 use crate::lab::Lab;
+use crate::peers::Peer;
 use crate::peers::duckdb::Library;
 use crate::results::Tier;
 use crate::row::{Row, find};
@@ -94,6 +95,10 @@ impl Experiment for Changes {
 
     fn about(&self) -> &'static str {
         "how fast are SSB and TPC-H after rows were updated, and how fast are a large UPDATE and DELETE beside DuckDB?"
+    }
+
+    fn peers(&self) -> &'static [Peer] {
+        &[Library::PEER]
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -25,6 +25,7 @@ use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::LabError;
 use crate::lab::Lab;
+use crate::peers::Peer;
 use crate::peers::postgres::Postgres;
 use crate::results::Tier;
 use crate::row::{Row, find};
@@ -46,6 +47,10 @@ impl Experiment for Commits {
 
     fn about(&self) -> &'static str {
         "how many rows a second are committed one at a time, beside SQLite and PostgreSQL, and how long is a commit beside a backup?"
+    }
+
+    fn peers(&self) -> &'static [Peer] {
+        &[Postgres::PEER]
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -21,6 +21,7 @@ use crate::bar::Bar;
 use crate::error::{Context, LabError};
 use crate::histogram::Histogram;
 use crate::lab::{Lab, SEED};
+use crate::peers::Peer;
 use crate::peers::postgres::{Client, ClientError, Postgres, retried};
 use crate::progress;
 use crate::random::Random;
@@ -43,6 +44,10 @@ impl Experiment for Tpcc {
 
     fn about(&self) -> &'static str {
         "how many transactions of a mix like TPC-C's are done a second, beside PostgreSQL, and are its conditions kept?"
+    }
+
+    fn peers(&self) -> &'static [Peer] {
+        &[Postgres::PEER]
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

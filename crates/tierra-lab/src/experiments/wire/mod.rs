@@ -15,6 +15,7 @@ use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::LabError;
 use crate::lab::Lab;
+use crate::peers::Peer;
 use crate::peers::postgres::Postgres;
 use crate::results::Tier;
 use crate::row::{Row, find};
@@ -35,6 +36,10 @@ impl Experiment for Wire {
 
     fn about(&self) -> &'static str {
         "how fast are prepared lookups, streams and COPY of a server, beside PostgreSQL and the library, and what does scraping cost?"
+    }
+
+    fn peers(&self) -> &'static [Peer] {
+        &[Postgres::PEER]
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
