@@ -36,7 +36,7 @@ const NEEDS: [(&str, Needs); 51] = [
     ("changes", needs(10, 8, 6)),
     ("commits", needs(50, 4, 10)),
     ("tpcc", needs(10, 4, 4)),
-    ("wire", needs(10, 6, 4)),
+    ("wire", needs(20, 6, 4)),
     ("sql-fuzz", needs(120, 4, 0)),
     ("sql-writes", needs(10, 2, 0)),
     ("floor", needs(2, 2, 1)),

@@ -242,5 +242,10 @@ mod tests {
         let error = client.copy_in("t", ["x\ty\n".to_owned()].into_iter());
         assert!(error.unwrap_err().to_string().contains("22P02"));
         assert_eq!(client.query("DELETE FROM t").unwrap().count, 3);
+        client.begin("SELECT pg_sleep(600)").unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        client.cancel().unwrap();
+        let error = client.wait().unwrap_err();
+        assert!(error.to_string().contains("57014"), "{error}");
     }
 }
