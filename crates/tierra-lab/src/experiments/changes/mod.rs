@@ -134,18 +134,15 @@ impl Experiment for Changes {
             }
         }
         for statement in bulk::Statement::ALL {
-            let time = |engine| {
-                let point = [("statement", statement.name()), ("engine", engine)];
-                find(rows, &point)?.value("time_ns")
-            };
-            let times = time(Tierra::ENGINE).zip(time(Library::ENGINE));
+            let of = |engine| find(rows, &[("statement", statement.name()), ("engine", engine)]);
+            let both = of(Tierra::ENGINE).zip(of(Library::ENGINE));
             bars.push(Bar::at_most(
                 format!(
                     "{}: time over DuckDB, both on the disk, two threads",
                     statement.name()
                 ),
                 1.0,
-                times.map(|(ours, theirs)| ours / theirs),
+                both.and_then(|(ours, theirs)| ours.over(theirs, "time_ns")),
             ));
         }
         bars

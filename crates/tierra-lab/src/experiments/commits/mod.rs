@@ -73,8 +73,9 @@ impl Experiment for Commits {
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
         let ours_over = |medium: &str, sessions: usize, ours: &str, theirs: &str| {
             slowest(|statement| {
-                let speed = |who| speed(rows, medium, statement, sessions, who);
-                Some(speed(ours)? / speed(theirs)?)
+                // As many commits, in the same rounds.
+                let of = |who| of(rows, medium, statement, sessions, who);
+                of(theirs)?.over(of(ours)?, "time_ns")
             })
         };
         let mut bars = Vec::new();
@@ -188,6 +189,18 @@ fn point(statement: Statement, sessions: usize) -> String {
     format!("{}, {}", statement.name(), of_sessions(sessions))
 }
 
+/// The row of a contender.
+fn of<'a>(
+    rows: &'a [Row],
+    medium: &str,
+    statement: Statement,
+    sessions: usize,
+    who: &str,
+) -> Option<&'a Row> {
+    let point = point(statement, sessions);
+    find(rows, &[(medium, &point), ("engine", who)])
+}
+
 /// Commits a second.
 fn speed(
     rows: &[Row],
@@ -196,8 +209,7 @@ fn speed(
     sessions: usize,
     who: &str,
 ) -> Option<f64> {
-    let point = point(statement, sessions);
-    let row = find(rows, &[(medium, &point), ("engine", who)])?;
+    let row = of(rows, medium, statement, sessions, who)?;
     Some(row.value("commits")? / row.value("time_ns")? * 1e9)
 }
 
