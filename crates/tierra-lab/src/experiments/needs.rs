@@ -33,7 +33,7 @@ const NEEDS: [(&str, Needs); 51] = [
     ("load", needs(2, 4, 2)),
     ("scan", needs(2, 1, 0)),
     ("point", needs(5, 4, 2)),
-    ("changes", needs(10, 8, 6)),
+    ("changes", needs(20, 8, 6)),
     ("commits", needs(50, 4, 10)),
     ("tpcc", needs(10, 4, 4)),
     ("wire", needs(20, 6, 4)),
