@@ -173,7 +173,10 @@ impl Experiment for Crash {
             let least = history.images_least();
             if least > 0 {
                 bars.push(Bar::at_least(
-                    format!("crash, {name}: images recovered from, a database opened for each"),
+                    format!(
+                        "crash, {name}: images recovered from, {} thousand, for a database is opened for each",
+                        least / 1_000
+                    ),
                     least as f64,
                     Some(images(Some(history))),
                 ));
