@@ -69,7 +69,9 @@ pub enum LabError {
         why: String,
     },
     /// A peer that a bar needs does not start.
-    #[error("{name} does not start: {why}; without it bars are not measured, and `--without-peers` runs nevertheless")]
+    #[error(
+        "{name} does not start: {why}; without it bars are not measured, and `--without-peers` runs nevertheless"
+    )]
     NoPeer {
         /// The peer.
         name: &'static str,

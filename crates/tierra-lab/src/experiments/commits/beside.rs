@@ -37,7 +37,7 @@ const NOTHING: &str = "nothing";
 /// The parts of commits of which the longest is told.
 const PARTS: [(&str, f64); 4] = [("half", 0.5), ("99 %", 0.99), (MOST, 0.999), ("all", 1.0)];
 pub(super) const MOST: &str = "99.9 %";
-/// The longest but one of a thousand is told from at least so many commits.
+/// 99.9 % is told of at least so many commits: of a thousand it is nothing but the longest.
 pub(super) const COMMITS_LEAST: u64 = 10_000;
 /// No kind of work is begun again after so long, whether there are as many or not.
 const LONGEST: Duration = Duration::from_secs(300);
