@@ -60,6 +60,24 @@ pub enum LabError {
         /// The file.
         path: PathBuf,
     },
+    /// A run that does not count would replace one that does.
+    #[error("{path} holds results that count, which these would not ({why}); run it again later, with a longer --wait, or give another folder with --out", path = path.display())]
+    NotCountedOverCounted {
+        /// The file.
+        path: PathBuf,
+        /// Why the run would not count.
+        why: String,
+    },
+    /// A peer that a bar needs does not start.
+    #[error(
+        "{name} does not start: {why}; without it bars are not measured, and `--without-peers` runs nevertheless"
+    )]
+    NoPeer {
+        /// The peer.
+        name: &'static str,
+        /// Why it does not start.
+        why: String,
+    },
     /// One of the contenders failed.
     #[error("{who}, {doing}: {source}")]
     Contender {

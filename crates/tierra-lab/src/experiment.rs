@@ -7,6 +7,7 @@ use crate::bar::Bar;
 use crate::curve::Curve;
 use crate::error::LabError;
 use crate::lab::{Lab, ScaleOption};
+use crate::peers::Peer;
 use crate::results::Tier;
 use crate::row::Row;
 use crate::view::View;
@@ -35,8 +36,21 @@ pub trait Experiment: Sync {
         &[]
     }
 
+    /// Whether it measures time, which other work on the machine lengthens. One that only counts is right on a busy machine too.
+    fn is_timed(&self) -> bool {
+        true
+    }
+
+    /// The peers that its bars need.
+    fn peers(&self) -> &'static [Peer] {
+        &[]
+    }
+
     /// Measures.
     fn run(&self, lab: &Lab) -> Result<Measured, LabError>;
+
+    /// Called when the results are written. What a run noted, so that the next one goes on after an early end, has served then.
+    fn written(&self, _: &Lab) {}
 
     /// The promises, computed from the rows' raw samples.
     fn bars(&self, rows: &[Row]) -> Vec<Bar>;

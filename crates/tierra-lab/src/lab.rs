@@ -28,8 +28,8 @@ pub struct Scale {
     /// thesis has 100000000, and replica-choice.
     #[arg(long, value_name = "N", value_parser = at_least::<1000>)]
     pub records: Option<u64>,
-    /// Requests or queries of a run; the placement study has 1000000. For sql-fuzz, ycsb-dynamic, ycsb-ratio, ycsb-served and
-    /// ycsb-threshold.
+    /// Requests, queries or statements of a run; the placement study has 1000000. For sql-fuzz, sql-writes, ycsb-dynamic,
+    /// ycsb-ratio, ycsb-served and ycsb-threshold.
     #[arg(long, value_name = "N", value_parser = at_least::<1000>)]
     pub operations: Option<u64>,
     /// Runs of each point, beside the one that warms up; the placement study has 4. For cocktail, compress, pcr-append,

@@ -1,7 +1,7 @@
 //! The machine on which a result was measured: without it a time has no meaning.
 //!
-//! An experiment begins when the machine is quiet ([`wait_until_quiet`]). One that did not wait long enough says so by its load
-//! at the start, and does not count ([`Machine::why_not_counted`]).
+//! An experiment that measures time begins when the machine is quiet ([`wait_until_quiet`]). One that did not wait long enough says
+//! so by its load at the start, and does not count ([`Machine::why_not_counted`]).
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// With a load of this or more at the start the machine was doing other work, and the result does not count.
+/// With a load of this or more at the start the machine was doing other work, and times measured on it do not count.
 pub const QUIET_LOAD: f64 = 0.5;
 /// The time over which other work is measured.
 const LISTENED: Duration = Duration::from_millis(500);
@@ -86,10 +86,13 @@ impl Machine {
         }
     }
 
-    /// Why times measured here do not count, in a few words; `None` if they do.
-    pub fn why_not_counted(&self) -> Option<String> {
+    /// Why what was measured here does not count, in a few words; `None` if it does. Other work disturbs only times.
+    pub fn why_not_counted(&self, is_timed: bool) -> Option<String> {
         if self.build != "release" {
             return Some(format!("{} build", self.build));
+        }
+        if !is_timed {
+            return None;
         }
         let Some(load) = self.load_at_start else {
             return Some("load unknown when it began".to_owned());
@@ -267,27 +270,29 @@ mod tests {
         let mut machine = Machine::record(None, None);
         machine.build = "release".to_owned();
         machine.load_at_start = Some(0.1);
-        assert_eq!(machine.why_not_counted(), None);
+        assert_eq!(machine.why_not_counted(true), None);
         machine.busy_at_start = Some(0.0);
-        assert_eq!(machine.why_not_counted(), None);
+        assert_eq!(machine.why_not_counted(true), None);
         machine.load_at_start = Some(3.0);
         assert_eq!(
-            machine.why_not_counted().unwrap(),
+            machine.why_not_counted(true).unwrap(),
             "load 3.00 when it began"
         );
+        assert_eq!(machine.why_not_counted(false), None, "counts have no time");
         machine.load_at_start = Some(0.1);
         // Work that began just now is not yet in the average of a minute.
         machine.busy_at_start = Some(1.5);
         assert!(
             machine
-                .why_not_counted()
+                .why_not_counted(true)
                 .unwrap()
                 .contains("processors 1.50")
         );
         machine.load_at_start = None;
-        assert!(machine.why_not_counted().unwrap().contains("unknown"));
+        assert!(machine.why_not_counted(true).unwrap().contains("unknown"));
         machine.build = "debug".to_owned();
-        assert_eq!(machine.why_not_counted().unwrap(), "debug build");
+        assert_eq!(machine.why_not_counted(true).unwrap(), "debug build");
+        assert_eq!(machine.why_not_counted(false).unwrap(), "debug build");
     }
 
     #[test]

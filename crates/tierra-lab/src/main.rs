@@ -44,14 +44,17 @@ enum Command {
         /// The folder for data sets and databases while running; `list` shows how much they take.
         #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
         scratch: PathBuf,
-        /// Minutes to wait, at most, before each experiment, for a load below 0.5. A result that began with more says so and does
-        /// not count. Quick runs do not wait.
+        /// Minutes to wait, at most, before each experiment that measures time, for a load below 0.5. A result that began with more
+        /// says so, does not count, and replaces none that does. Quick runs do not wait.
         #[arg(long, value_name = "MINUTES", default_value_t = 15)]
         wait: u64,
         /// Threads of each side of a comparison. Bars and the results in the source are for two; processes that an experiment
         /// starts beside itself keep two.
         #[arg(long, value_name = "N", default_value = "2")]
         threads: NonZeroUsize,
+        /// Leave out peers that do not start, and the bars that need them. Without it an experiment fails at once, if it is not quick.
+        #[arg(long)]
+        without_peers: bool,
         #[command(flatten)]
         scale: Scale,
     },
@@ -154,14 +157,14 @@ fn main() -> ExitCode {
             scratch,
             wait,
             threads,
+            without_peers,
             scale,
-        } => chosen(&names, all, scale)
-            .and_then(|chosen| {
-                let wait = Duration::from_secs(if quick { 0 } else { 60 * wait });
-                lab::choose_threads(threads);
-                run_all(&chosen, (quick, wait), scale, &out, &scratch)
-            })
-            .map(|()| true),
+        } => chosen(&names, all, scale).map(|chosen| {
+            let wait = Duration::from_secs(if quick { 0 } else { 60 * wait });
+            lab::choose_threads(threads);
+            let needs_peers = !quick && !without_peers;
+            run_all(&chosen, (quick, wait), needs_peers, scale, &out, &scratch)
+        }),
         Command::Show { names, out } => show(&names, &out).map(|()| true),
         Command::Draw { names, out } => draw(&names, &out).map(|()| true),
         Command::Bars { folder } => bars(&folder),
@@ -240,36 +243,73 @@ fn chosen(
     Ok(chosen)
 }
 
+/// Runs one after the other; `true` if none failed. One that fails does not keep the next from running.
 fn run_all(
     chosen: &[&'static dyn Experiment],
     (quick, wait): (bool, Duration),
+    needs_peers: bool,
     scale: Scale,
     out: &Path,
     scratch: &Path,
-) -> Result<(), LabError> {
+) -> bool {
     let near_page_bytes = near_page_bytes();
-    for experiment in chosen {
-        // Each has its own lab: everything that one leaves, on disk or in memory, is gone before the next one starts. So is its
-        // thread, with the CPU to which it may be pinned.
-        let load = machine::load().filter(|load| *load >= QUIET_LOAD);
-        if let Some(load) = load.filter(|_| !wait.is_zero()) {
-            println!("Waiting for a load below {QUIET_LOAD}; it is {load:.2}.");
-        }
-        machine::wait_until_quiet(wait);
-        let machine = Machine::record(near_page_bytes, machine::busy_processors());
-        let lab = Lab::new(quick, scratch)?.scaled(scale);
-        std::thread::scope(|scope| {
-            let run = || run::run(*experiment, &lab, &machine, out);
-            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-            let thread = thread.spawn_scoped(scope, run);
-            let thread = thread.by("the lab", "starting a thread")?;
-            match thread.join() {
-                Ok(ran) => ran.map(drop),
-                Err(panic) => std::panic::resume_unwind(panic),
+    let mut failed = Vec::new();
+    for &experiment in chosen {
+        // Each has its own lab: everything that one leaves, on disk or in memory, is gone before the next one starts.
+        let lab = Lab::new(quick, scratch).map(|lab| lab.scaled(scale));
+        let ran = lab.and_then(|lab| {
+            if needs_peers {
+                run::check_peers(experiment, &lab)?;
             }
-        })?;
+            // Other work disturbs only times.
+            if experiment.is_timed() {
+                wait_until_quiet(wait);
+            }
+            let machine = Machine::record(near_page_bytes, machine::busy_processors());
+            run_apart(experiment, &lab, &machine, out)
+        });
+        if let Err(error) = ran {
+            eprintln!("error: {}: {error}", experiment.name());
+            failed.push(experiment.name());
+        }
     }
-    Ok(())
+    if !failed.is_empty() && chosen.len() > 1 {
+        let of = chosen.len();
+        eprintln!(
+            "error: {} of {of} failed: {}",
+            failed.len(),
+            failed.join(", ")
+        );
+    }
+    failed.is_empty()
+}
+
+fn wait_until_quiet(most: Duration) {
+    let load = machine::load().filter(|load| *load >= QUIET_LOAD);
+    if let Some(load) = load.filter(|_| !most.is_zero()) {
+        println!("Waiting for a load below {QUIET_LOAD}; it is {load:.2}.");
+    }
+    machine::wait_until_quiet(most);
+}
+
+/// Runs it in a thread of its own, which is gone afterwards, with the CPU to which it may be pinned.
+fn run_apart(
+    experiment: &'static dyn Experiment,
+    lab: &Lab,
+    machine: &Machine,
+    out: &Path,
+) -> Result<(), LabError> {
+    std::thread::scope(|scope| {
+        let run = || run::run(experiment, lab, machine, out);
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, run);
+        let thread = thread.by("the lab", "starting a thread")?;
+        match thread.join() {
+            Ok(ran) => ran.map(drop),
+            // The panic was printed.
+            Err(_) => Err("it panicked").by("the lab", "running it"),
+        }
+    })
 }
 
 /// The experiments of those names, or all with results in a folder.

@@ -1,7 +1,7 @@
 //! Results of an experiment on disk: `NAME.json` with everything, `NAME.csv` with the rows.
 //!
 //! The JSON file is the record: any program can recompute bars from its raw samples years later. Files appear whole (written
-//! under a temporary name, then renamed), and a quick run never replaces a full one.
+//! under a temporary name, then renamed). A quick run never replaces a full one, and one that does not count none that does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,8 +83,23 @@ impl Results {
         serde_json::from_str(&text).map_err(malformed)
     }
 
-    /// Checks that results of this kind may be written into the folder; returns those they would replace.
-    pub fn replaced(folder: &Path, name: &str, quick: bool) -> Result<Option<Results>, LabError> {
+    /// Why they do not count, in a few words; `None` if they do.
+    pub fn why_not_counted(&self, is_timed: bool) -> Option<String> {
+        match self.quick {
+            true => Some("a quick run, while bars are stated for full scale".to_owned()),
+            false => self.machine.why_not_counted(is_timed),
+        }
+    }
+
+    /// Checks that results of this kind may be written into the folder; returns those they would replace. `machine` is that of the
+    /// new ones.
+    pub fn replaced(
+        folder: &Path,
+        name: &str,
+        quick: bool,
+        machine: &Machine,
+        is_timed: bool,
+    ) -> Result<Option<Results>, LabError> {
         let path = Results::path(folder, name, "json");
         if !path.exists() {
             return Ok(None);
@@ -97,6 +112,10 @@ impl Results {
         };
         if quick && !old.quick {
             return Err(LabError::QuickOverFull { path });
+        }
+        let why = machine.why_not_counted(is_timed);
+        if let Some(why) = why.filter(|_| old.why_not_counted(is_timed).is_none()) {
+            return Err(LabError::NotCountedOverCounted { path, why });
         }
         Ok(Some(old))
     }
@@ -210,7 +229,11 @@ pub(crate) mod tests {
     #[test]
     fn a_quick_run_replaces_no_full_one() {
         let folder = tempfile::tempdir().unwrap();
-        let replaced = |quick| Results::replaced(folder.path(), "x", quick);
+        let machine = Machine {
+            load_at_start: Some(0.0),
+            ..Machine::record(None, None)
+        };
+        let replaced = |quick| Results::replaced(folder.path(), "x", quick, &machine, true);
         assert!(replaced(true).unwrap().is_none());
         example("x", true).write(folder.path()).unwrap();
         assert!(replaced(true).unwrap().is_some());
@@ -220,6 +243,28 @@ pub(crate) mod tests {
             replaced(true),
             Err(LabError::QuickOverFull { .. })
         ));
+    }
+
+    #[test]
+    fn a_run_that_does_not_count_replaces_none_that_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut results = example("x", false);
+        results.machine.build = "release".to_owned();
+        let mut write = |load| {
+            results.machine.load_at_start = Some(load);
+            results.write(folder.path()).unwrap();
+            results.machine.clone()
+        };
+        let busy = write(0.5);
+        let replaced = |machine: &Machine, is_timed| {
+            Results::replaced(folder.path(), "x", false, machine, is_timed).map(|old| old.is_some())
+        };
+        assert!(replaced(&busy, true).unwrap());
+        let quiet = write(0.1);
+        assert!(replaced(&quiet, true).unwrap());
+        let refused = replaced(&busy, true).unwrap_err().to_string();
+        assert!(refused.contains("load 0.50 when it began"), "{refused}");
+        assert!(replaced(&busy, false).unwrap(), "counts have no time");
     }
 
     #[test]

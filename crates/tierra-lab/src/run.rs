@@ -14,10 +14,31 @@ use crate::table::aligned;
 use crate::verdict;
 use crate::view::View;
 
+/// Starts each peer that the experiment's bars need, on both media, and ends it.
+///
+/// # Errors
+/// The first that does not start: it is told before hours are spent without it.
+pub fn check_peers(experiment: &dyn Experiment, lab: &Lab) -> Result<(), LabError> {
+    for peer in experiment.peers() {
+        let in_memory = lab.folder_in_memory().ok();
+        for folder in [Some(lab.passing_folder()?), in_memory]
+            .into_iter()
+            .flatten()
+        {
+            (peer.start)(folder.path()).map_err(|why| LabError::NoPeer {
+                name: peer.name,
+                why,
+            })?;
+        }
+    }
+    Ok(())
+}
+
 /// Runs an experiment and writes `NAME.json`, `NAME.csv` and `NAME.svg` to `out`.
 ///
 /// # Errors
-/// Any error of the experiment, including answers that differ between two contenders. Then nothing is written.
+/// Any error of the experiment, including answers that differ between two contenders, and results that may not be replaced. Then
+/// nothing is written.
 pub fn run(
     experiment: &dyn Experiment,
     lab: &Lab,
@@ -25,9 +46,10 @@ pub fn run(
     out: &Path,
 ) -> Result<Results, LabError> {
     // Checked before the experiment runs, not after.
-    let old = Results::replaced(out, experiment.name(), lab.is_quick())?;
+    let (name, is_timed) = (experiment.name(), experiment.is_timed());
+    let old = Results::replaced(out, name, lab.is_quick(), machine, is_timed)?;
     println!("{}: {}", experiment.name(), experiment.about());
-    if let Some(why) = machine.why_not_counted() {
+    if let Some(why) = machine.why_not_counted(is_timed) {
         println!("This result will not count: {why}.");
     }
     let measured = experiment.run(lab)?;
@@ -45,6 +67,7 @@ pub fn run(
         paper: experiment.paper(),
     };
     results.write(out)?;
+    experiment.written(lab);
     draw_results(experiment, &results, out)?;
     print!("{}", shown(&results, experiment.views()));
     let written = Results::path(out, experiment.name(), "json");

@@ -1,7 +1,7 @@
 //! The bars of a results folder, computed again from its raw samples.
 //!
 //! A file's own bars are not trusted but recomputed. A file whose bars do not follow from its samples counts as a missed
-//! bar. A result of a quick run, or of a machine that was busy when it began, does not count.
+//! bar. A result of a quick run does not count, nor one with times of a machine that was busy when it began.
 
 use std::fs;
 use std::path::Path;
@@ -98,10 +98,7 @@ fn verdict(folder: &Path, experiment: &dyn Experiment) -> Result<Verdict, LabErr
     Ok(Verdict {
         name: experiment.name().to_owned(),
         origin: origin(&results.machine),
-        why_not_counted: match results.quick {
-            true => Some("a quick run, while bars are stated for full scale".to_owned()),
-            false => results.machine.why_not_counted(),
-        },
+        why_not_counted: results.why_not_counted(experiment.is_timed()),
         follows_from_samples: bars.len() == results.bars.len()
             && bars
                 .iter()

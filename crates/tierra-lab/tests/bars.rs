@@ -147,6 +147,27 @@ fn a_result_of_a_busy_machine_or_of_a_quick_run_does_not_count() {
 }
 
 #[test]
+fn a_run_of_a_busy_machine_leaves_results_that_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let lab = Lab::new(false, folder.path()).unwrap();
+    let busy = Machine {
+        load_at_start: Some(3.0),
+        ..quiet_machine()
+    };
+    let on = |machine: &Machine| run(&Race, &lab, machine, folder.path());
+    on(&busy).unwrap();
+    on(&quiet_machine()).unwrap();
+    assert!(matches!(
+        on(&busy),
+        Err(LabError::NotCountedOverCounted { .. })
+    ));
+    assert_eq!(
+        verdicts(folder.path(), &[&Race]).unwrap()[0].why_not_counted,
+        None
+    );
+}
+
+#[test]
 fn what_a_result_was_measured_on_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let results = measured(folder.path());

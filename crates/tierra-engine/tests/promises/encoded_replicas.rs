@@ -18,7 +18,7 @@ use tierra_interleave::{Lookups, Scheduling};
 
 use crate::copied::{self, ROWS, damage, starts};
 use crate::replicated::{Place, check, fill, indexed};
-use crate::simulated::{Images, Program, RECORDERS, SECOND, Scenario, assert_kept};
+use crate::simulated::{Images, Program, RECORDERS, Scenario, assert_kept};
 use crate::support::{self, all_rows, options, rows, sorted};
 use tierra_memory::simulation::Limits;
 
@@ -741,33 +741,9 @@ fn compaction_keeps_them() {
 /// with either alone.
 #[test]
 fn a_power_cut_keeps_them() {
-    let placed = |far: [&str; 2], b: [&str; 2]| Replicas {
-        table: vec!["far".to_owned(), SECOND.to_owned()],
-        columns: [("id", far[0], b[0]), ("word", far[1], b[1])]
-            .map(|(column, far, b)| (column.to_owned(), vec![far.to_owned(), b.to_owned()]))
-            .into(),
-    };
-    let one = placed(["far/static", "far"], ["b/delta", "b/front"]);
-    let other = placed(["far/for", "far/dictionary"], ["b/plain", "b/fsst"]);
     let images = Images::new();
     for recorder in RECORDERS {
-        let mut program = Program::new(recorder());
-        program.add_tier();
-        program.create("t", &["far"]);
-        program.append("t", 20);
-        program.seal("t");
-        program.append("t", 2);
-        program.place_encoded("t", &one);
-        program.append("t", 30);
-        program.seal("t");
-        program.merge("t");
-        program.append("t", 1);
-        program.place_encoded("t", &other);
-        program.load("t", 3);
-        program.settle();
-        program.place("t", &[SECOND]);
-        program.append("t", 1);
-        let recorded = program.end();
+        let recorded = Program::new(recorder()).run_encoded(0);
         for scenario in Scenario::ALL {
             let limits = Limits {
                 images_per_cut: 3,

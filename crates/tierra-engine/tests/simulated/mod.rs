@@ -23,7 +23,7 @@ use tierra_interleave::{Lookups, Scheduling};
 use tierra_memory::simulation::{Limits, Recorder, Report};
 
 pub(crate) use check::{Images, Scenario, check_one};
-pub(crate) use program::{Program, Recorded, Step};
+pub(crate) use program::{Program, Recorded, Step, encoded};
 
 /// The tier that is added to the first.
 pub(crate) const SECOND: &str = "b";

@@ -324,6 +324,49 @@ impl Program {
         self.append("t", 1);
         self.end()
     }
+
+    /// The life of a table whose copies in two tiers are in different encodings, chosen by the seed: they are made, get new rows, become
+    /// others, and one goes.
+    pub(crate) fn run_encoded(mut self, seed: u64) -> Recorded {
+        self.add_tier();
+        self.create("t", &["far"]);
+        self.append("t", 20);
+        self.seal("t");
+        self.append("t", 2);
+        self.place_encoded("t", &encoded(seed));
+        self.append("t", 30);
+        self.seal("t");
+        self.merge("t");
+        self.append("t", 1);
+        self.place_encoded("t", &encoded(seed + 1));
+        self.load("t", 3);
+        self.settle();
+        self.place("t", &[SECOND]);
+        self.append("t", 1);
+        self.end()
+    }
+}
+
+/// Of `id` in the first tier and in the second, and of `word`. The first of `word` is its dictionary, which its index needs.
+const ENCODED: [[[&str; 2]; 2]; 3] = [
+    [["far/static", "b/delta"], ["far", "b/front"]],
+    [["far/for", "b/plain"], ["far/dictionary", "b/fsst"]],
+    [
+        ["far/dynamic", "b/fastpfor"],
+        ["far/dictionary", "b/prefix"],
+    ],
+];
+
+/// A copy in each of two tiers, in encodings that differ.
+pub(crate) fn encoded(number: u64) -> Replicas {
+    let [id, word] = ENCODED[number as usize % ENCODED.len()];
+    let columns = [("id", id), ("word", word)];
+    Replicas {
+        table: vec!["far".to_owned(), SECOND.to_owned()],
+        columns: columns
+            .map(|(column, tiers)| (column.to_owned(), tiers.map(str::to_owned).to_vec()))
+            .into(),
+    }
 }
 
 /// Behind the header and the superblock.

@@ -21,6 +21,9 @@ pub(crate) static MEMORY: Mutex<()> = Mutex::new(());
 /// Longer than anything takes on a busy machine, and shorter than what would go on by itself.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What is stopped ends within a second, and within so long while other tests keep all processors busy.
+pub(crate) const STOPPED: Duration = Duration::from_secs(5);
+
 /// Runs for hours unless it is stopped. Its batches are short, so that it stops soon.
 pub(crate) const LONG: &str = "SELECT count(*) AS n FROM generate_series(1, 100) a(x), generate_series(1, 10000000000) b(y) WHERE x * y % 7 = 3";
 

@@ -17,7 +17,7 @@ use crate::results::Tier;
 use crate::row::{Cell, Row};
 use crate::view::{Unit, View};
 
-/// Kills of a full run.
+/// Kills of a full run in transactions over two tables, and as many in all other work.
 const RUNS: usize = 500;
 
 /// How a database is opened after the kill, with the number of the only present tier.
@@ -51,74 +51,76 @@ impl Experiment for Kill {
         "is anything acknowledged lost when the process is killed at random moments?"
     }
 
+    fn is_timed(&self) -> bool {
+        false
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
-        let runs = lab.size(3 * Work::ALL.len() * OPENED.len(), RUNS);
         println!("seed {SEED:#x}");
         let mut random = Random::new(SEED);
-        let cells = Work::ALL.len() * OPENED.len();
-        let mut tallies: Vec<Tally> = (0..cells).map(|_| Tally::default()).collect();
-        let bar = progress::bar("kills", runs);
-        for run in 0..runs {
-            let cell = run % cells;
-            let (work, (_, first)) = (
-                Work::ALL[cell % Work::ALL.len()],
-                OPENED[cell / Work::ALL.len()],
-            );
-            let folder = lab.folder_in_memory()?;
-            let child = start(work.name(), folder.path(), SEED + run as u64)?;
-            let delay = work.some_steps().mul_f64(random.fraction());
-            let told =
-                kill_after(child, delay).by("a child", format!("{}, run {run}", work.name()))?;
-            let tally = &mut tallies[cell];
-            tally.steps.push(told.steps);
-            match check(work, &Place::of(folder.path()), &told, first) {
-                Ok(Left {
-                    rows,
-                    opened_alone,
-                    refused,
-                }) => {
-                    tally.rows.push(rows as u64);
-                    tally.opened_alone += u64::from(opened_alone);
-                    tally.refused += u64::from(refused);
-                }
-                Err(what) => {
-                    println!("{} (run {run}, {told:?}): {what}", work.name());
-                    tally.violations.push(what);
-                }
+        let (changes, others): (Vec<Work>, Vec<Work>) = Work::ALL
+            .into_iter()
+            .partition(|work| *work == Work::Change);
+        let runs = |works: &[Work]| lab.size(3 * works.len() * OPENED.len(), RUNS);
+        let all = runs(&others) + runs(&changes);
+        let bar = progress::bar("kills", all);
+        let (mut rows, mut seed) = (Vec::new(), SEED);
+        for works in [others, changes] {
+            let cells = OPENED.into_iter().flat_map(|opened| {
+                let of_works = works
+                    .iter()
+                    .map(move |work| (*work, opened, Tally::default()));
+                of_works.collect::<Vec<_>>()
+            });
+            let mut cells: Vec<(Work, (&str, Option<usize>), Tally)> = cells.collect();
+            let count = cells.len();
+            for run in 0..runs(&works) {
+                let (work, (_, first), tally) = &mut cells[run % count];
+                tally.kill(lab, *work, *first, seed, &mut random)?;
+                seed += 1;
+                bar.inc(1);
             }
-            bar.inc(1);
+            let of_works = cells.into_iter();
+            rows.extend(of_works.map(|(work, (opened, _), tally)| tally.row(work, opened)));
         }
         bar.finish_and_clear();
-        let rows = tallies.into_iter().enumerate().map(|(cell, tally)| {
-            let work = Work::ALL[cell % Work::ALL.len()];
-            tally.row(work, OPENED[cell / Work::ALL.len()].0)
-        });
         Ok(Measured {
             tier: Tier::Real,
-            parameters: Row::new().count("kills", runs as u64),
-            rows: rows.collect(),
+            parameters: Row::new().count("kills", all as u64),
+            rows,
         })
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
-        let sum = |key: &str| {
-            let values: Vec<f64> = rows.iter().filter_map(|row| row.value(key)).collect();
+        let is_of = |row: &Row, changes: bool| row.is(&[("work", Work::Change.name())]) == changes;
+        let violations = |changes: bool| {
+            let rows = rows.iter().filter(|row| is_of(row, changes));
+            let values: Vec<f64> = rows.filter_map(|row| row.value("violations")).collect();
             (!values.is_empty()).then(|| values.iter().sum())
         };
-        let kills = rows
-            .iter()
-            .filter_map(|row| match row.get("acknowledged_steps")? {
+        let kills = |changes: bool| {
+            let rows = rows.iter().filter(|row| is_of(row, changes));
+            let kills = rows.filter_map(|row| match row.get("acknowledged_steps")? {
                 Cell::Samples(steps) => Some(steps.len() as f64),
                 _ => None,
             });
-        vec![
-            Bar::at_most(
-                "kill: runs in which anything acknowledged was lost",
-                0.0,
-                sum("violations"),
-            ),
-            Bar::at_least("kill: runs", RUNS as f64, Some(kills.sum())),
-        ]
+            Some(kills.sum::<f64>())
+        };
+        let kinds = [
+            (false, "other work"),
+            (true, "transactions over two tables"),
+        ];
+        let bars = kinds.into_iter().flat_map(|(changes, of)| {
+            [
+                Bar::at_most(
+                    format!("kill, {of}: runs in which anything acknowledged was lost"),
+                    0.0,
+                    violations(changes),
+                ),
+                Bar::at_least(format!("kill, {of}: runs"), RUNS as f64, kills(changes)),
+            ]
+        });
+        bars.collect()
     }
 
     fn views(&self) -> &'static [View] {
@@ -137,6 +139,39 @@ const VIEWS: [View; 1] = [View {
 }];
 
 impl Tally {
+    /// Starts a child, kills it, and checks what it left.
+    fn kill(
+        &mut self,
+        lab: &Lab,
+        work: Work,
+        first: Option<usize>,
+        seed: u64,
+        random: &mut Random,
+    ) -> Result<(), LabError> {
+        let folder = lab.folder_in_memory()?;
+        let child = start(work.name(), folder.path(), seed)?;
+        let delay = work.some_steps().mul_f64(random.fraction());
+        let run = || format!("{}, seed {seed:#x}", work.name());
+        let told = kill_after(child, delay).by("a child", run())?;
+        self.steps.push(told.steps);
+        match check(work, &Place::of(folder.path()), &told, first) {
+            Ok(Left {
+                rows,
+                opened_alone,
+                refused,
+            }) => {
+                self.rows.push(rows as u64);
+                self.opened_alone += u64::from(opened_alone);
+                self.refused += u64::from(refused);
+            }
+            Err(what) => {
+                println!("{} ({told:?}): {what}", run());
+                self.violations.push(what);
+            }
+        }
+        Ok(())
+    }
+
     fn row(self, work: Work, opened: &str) -> Row {
         let row = Row::new()
             .text("work", work.name())
@@ -159,20 +194,29 @@ mod tests {
 
     #[test]
     fn one_loss_misses_the_bar() {
-        let row = |violations, runs| {
-            Row::new().count("violations", violations).samples(
-                "acknowledged",
-                "steps",
-                vec![1; runs],
-            )
+        let row = |work: Work, violations, runs| {
+            Row::new()
+                .text("work", work.name())
+                .count("violations", violations)
+                .samples("acknowledged", "steps", vec![1; runs])
         };
         let met = |rows: &[Row]| {
             let bars = Kill.bars(rows);
             bars.iter().map(|bar| bar.met).collect::<Vec<_>>()
         };
-        assert_eq!(met(&[row(0, RUNS - 1), row(0, 1)]), [true, true]);
-        assert_eq!(met(&[row(0, RUNS), row(1, 1)]), [false, true]);
-        assert_eq!(met(&[row(0, 3)]), [true, false]);
-        assert_eq!(met(&[]), [false, false]);
+        let rows = |other, change| {
+            [
+                row(Work::Append, other, 1),
+                row(Work::Move, 0, RUNS - 1),
+                row(Work::Change, change, RUNS),
+            ]
+        };
+        assert_eq!(met(&rows(0, 0)), [true; 4]);
+        assert_eq!(met(&rows(1, 0)), [false, true, true, true]);
+        assert_eq!(met(&rows(0, 1)), [true, true, false, true]);
+        // Runs of other work are none of transactions.
+        assert_eq!(met(&rows(0, 0)[..2]), [true, true, false, false]);
+        assert_eq!(met(&[row(Work::Append, 0, 3)])[..2], [true, false]);
+        assert_eq!(met(&[]), [false; 4]);
     }
 }

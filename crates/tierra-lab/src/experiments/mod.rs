@@ -51,6 +51,8 @@ mod scan;
 #[cfg(feature = "sql")]
 mod sql_fuzz;
 #[cfg(feature = "sql")]
+mod sql_writes;
+#[cfg(feature = "sql")]
 mod ssb;
 #[cfg(feature = "sql")]
 mod sums;
@@ -111,6 +113,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &wire::Wire,
         #[cfg(feature = "sql")]
         &sql_fuzz::SqlFuzz,
+        #[cfg(feature = "sql")]
+        &sql_writes::SqlWrites,
         &floor::Floor,
         &memory::Memory,
         &emulation::Emulation,

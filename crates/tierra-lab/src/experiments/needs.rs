@@ -20,7 +20,7 @@ const fn needs(minutes: u32, memory_gib: u32, scratch_gib: u32) -> Needs {
 }
 
 /// By name: minutes, memory, scratch.
-const NEEDS: [(&str, Needs); 50] = [
+const NEEDS: [(&str, Needs); 51] = [
     ("ssb", needs(2, 4, 2)),
     ("ssb-10", needs(15, 16, 8)),
     ("tpch", needs(2, 4, 2)),
@@ -33,11 +33,12 @@ const NEEDS: [(&str, Needs); 50] = [
     ("load", needs(2, 4, 2)),
     ("scan", needs(2, 1, 0)),
     ("point", needs(5, 4, 2)),
-    ("changes", needs(10, 8, 6)),
-    ("commits", needs(10, 4, 4)),
+    ("changes", needs(20, 8, 6)),
+    ("commits", needs(50, 4, 10)),
     ("tpcc", needs(10, 4, 4)),
-    ("wire", needs(10, 6, 4)),
+    ("wire", needs(20, 6, 4)),
     ("sql-fuzz", needs(120, 4, 0)),
+    ("sql-writes", needs(10, 2, 0)),
     ("floor", needs(2, 2, 1)),
     ("memory", needs(5, 6, 1)),
     ("emulation", needs(20, 1, 0)),
@@ -52,9 +53,9 @@ const NEEDS: [(&str, Needs); 50] = [
     ("pcr-mixed", needs(10, 4, 0)),
     ("pcr-ssb", needs(10, 12, 2)),
     ("replica-choice", needs(10, 6, 0)),
-    ("crash", needs(45, 1, 0)),
-    ("kill", needs(5, 1, 0)),
-    ("faults", needs(2, 1, 0)),
+    ("crash", needs(60, 1, 0)),
+    ("kill", needs(10, 1, 0)),
+    ("faults", needs(4, 1, 0)),
     ("recover", needs(2, 12, 0)),
     ("elision", needs(2, 2, 0)),
     ("residency", needs(10, 6, 0)),

@@ -1,17 +1,14 @@
 //! Experiment `sql-fuzz`: does Tierra answer random queries over random tables as DuckDB does, and equivalent queries alike?
 //!
 //! One query in ten runs over tables one of which has more than 200,000 rows. A difference is reduced and printed as a script;
-//! `--seed N` runs case N again. A full run that was
-//! ended early is continued by the next one of the same program. Then scripts that change rows run in Tierra and in SQLite
-//! ([`writes`]).
+//! `--seed N` runs case N again. A full run that was ended early is continued by the next one of the same program.
 
 mod asked;
-mod writes;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use self::asked::Asked;
 use super::{Experiment, Measured};
@@ -21,7 +18,8 @@ use crate::fuzz::{
     CASES_OF_A_SET, Construct, Difference, Fuzzer, Journal, Kind, Tally, case_number,
 };
 use crate::lab::{self, Lab, SEED, ScaleOption};
-use crate::peers::duckdb::DuckDb;
+use crate::peers::Peer;
+use crate::peers::duckdb::{DuckDb, Library};
 use crate::progress;
 use crate::results::Tier;
 use crate::row::Row;
@@ -56,6 +54,14 @@ impl Experiment for SqlFuzz {
         &[ScaleOption::Operations, ScaleOption::Seed]
     }
 
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    fn peers(&self) -> &'static [Peer] {
+        &[Library::PEER]
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let work = match lab.seed() {
             Some(case) => vec![(case, 1)],
@@ -66,22 +72,12 @@ impl Experiment for SqlFuzz {
         if version == "absent" {
             println!("Queries are compared with themselves alone: Python has no module `duckdb`.");
         }
-        let Done {
-            tallies,
-            elapsed,
-            journal,
-        } = run_all(lab, &work)?;
+        let start = Instant::now();
+        let tallies = run_all(lab, &work)?;
         let total: u64 = tallies.iter().map(Tally::total).sum();
         let mut rows = Vec::new();
         for (size, tally) in SIZES.into_iter().zip(&tallies) {
             rows.extend(rows_of(size, tally));
-        }
-        if lab.seed().is_none() {
-            rows.push(writes::run(lab, total as usize / writes::ONCE_IN)?);
-        }
-        // Not before: a run that ends among the writes does not begin anew.
-        if let Some(journal) = journal {
-            journal.finish();
         }
         Ok(Measured {
             tier: Tier::Real,
@@ -89,9 +85,15 @@ impl Experiment for SqlFuzz {
                 .text("duckdb", version)
                 .count("queries", total)
                 .count("table_sets", tallies.iter().map(|tally| tally.sets).sum())
-                .number("elapsed_s", elapsed.as_secs_f64()),
+                .number("elapsed_s", start.elapsed().as_secs_f64()),
             rows,
         })
+    }
+
+    fn written(&self, lab: &Lab) {
+        if has_journal(lab) {
+            Journal::remove(&lab.lasting_file(JOURNAL));
+        }
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
@@ -139,7 +141,6 @@ impl Experiment for SqlFuzz {
                 Some(missing.count() as f64),
             ));
         }
-        bars.extend(writes::bars(rows));
         bars
     }
 
@@ -191,23 +192,18 @@ fn work(queries: usize) -> Vec<(u64, u64)> {
     work.into_iter().map(|(_, work)| work).collect()
 }
 
-/// The results of all work.
-struct Done {
-    /// Of small and of large tables.
-    tallies: [Tally; 2],
-    /// How long this run took.
-    elapsed: Duration,
-    /// Of a full run.
-    journal: Option<Journal>,
+/// Whether a run notes what it has done: one of a single case and a quick one do not.
+fn has_journal(lab: &Lab) -> bool {
+    lab.seed().is_none() && !lab.is_quick()
 }
 
-/// Runs all work with one fuzzer per thread. A full run goes on where the same program ended one early.
-fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<Done, LabError> {
-    let start = Instant::now();
+/// Runs all work with one fuzzer per thread; returns the tallies of small and of large tables. A full run goes on where the same
+/// program ended one early.
+fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<[Tally; 2], LabError> {
     let total: u64 = work.iter().map(|(_, count)| count).sum();
     let mut tallies = [Tally::default(), Tally::default()];
     let (mut journal, mut done) = (None, HashMap::new());
-    if lab.seed().is_none() && !lab.is_quick() {
+    if has_journal(lab) {
         let opened = Journal::open(&lab.lasting_file(JOURNAL), total)?;
         (journal, done) = (Some(opened.0), opened.1);
     }
@@ -267,12 +263,8 @@ fn run_all(lab: &Lab, work: &[(u64, u64)]) -> Result<Done, LabError> {
         done.collect::<Result<(), LabError>>()
     })?;
     bar.finish_and_clear();
-    let (tallies, journal) = so_far.into_inner().expect("no thread panicked with it");
-    Ok(Done {
-        tallies,
-        elapsed: start.elapsed(),
-        journal,
-    })
+    let (tallies, _) = so_far.into_inner().expect("no thread panicked with it");
+    Ok(tallies)
 }
 
 /// Whether a case is over large tables, as an index of small and large.

@@ -10,7 +10,9 @@ use crate::bar::Bar;
 use crate::dataset::write_parquet;
 use crate::error::{Context, LabError};
 use crate::lab::Lab;
+use crate::peers::Peer;
 use crate::peers::datafusion::Texts;
+use crate::peers::duckdb::Library;
 use crate::row::Row;
 use crate::suite::{self, Suite};
 use crate::view::View;
@@ -51,6 +53,10 @@ impl Experiment for Ssb {
 
     fn about(&self) -> &'static str {
         self.about
+    }
+
+    fn peers(&self) -> &'static [Peer] {
+        &[Library::PEER]
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

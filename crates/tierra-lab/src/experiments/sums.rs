@@ -12,6 +12,7 @@ use crate::contender::Tierra;
 use crate::dataset::write_parquet;
 use crate::error::LabError;
 use crate::lab::Lab;
+use crate::peers::Peer;
 use crate::peers::datafusion::Texts;
 use crate::peers::duckdb::Library;
 use crate::row::{Row, find};
@@ -34,6 +35,10 @@ impl Experiment for Sums {
 
     fn about(&self) -> &'static str {
         "what do 20 sums of one column cost, shifted or scaled, beside other engines in memory?"
+    }
+
+    fn peers(&self) -> &'static [Peer] {
+        &[Library::PEER]
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -7,7 +7,9 @@ use crate::bar::Bar;
 use crate::dataset::write_parquet;
 use crate::error::{Context, LabError};
 use crate::lab::Lab;
+use crate::peers::Peer;
 use crate::peers::datafusion::Texts;
+use crate::peers::duckdb::Library;
 use crate::row::Row;
 use crate::suite::{self, Suite};
 use crate::view::View;
@@ -25,6 +27,10 @@ impl Experiment for Tpch {
 
     fn about(&self) -> &'static str {
         "how fast are the 22 queries of TPC-H, beside other engines in memory, and in how many bytes?"
+    }
+
+    fn peers(&self) -> &'static [Peer] {
+        &[Library::PEER]
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -18,3 +18,14 @@ pub mod plain;
 pub mod pmdk;
 #[cfg(feature = "sql")]
 pub mod postgres;
+
+use std::path::Path;
+
+/// A peer that a bar needs: without it the bar is not measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// The engine's name in results.
+    pub name: &'static str,
+    /// Starts it in an empty folder of the lab, and ends it. An error says why it does not start.
+    pub start: fn(&Path) -> Result<(), String>,
+}

@@ -3,10 +3,13 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tierra_postgres::Options;
+
 use crate::client::{
     Client, bind, code_of, describe, execute, field, kinds, message, parse, query, startup, sync,
 };
-use crate::server::{TestServer, memory, resident_bytes};
+use crate::server::{TestServer, memory, open_to_all, resident_bytes};
 
 #[test]
 fn lengths_that_lie_end_the_connection() {
@@ -104,6 +107,36 @@ fn idle_connections_do_not_stop_others() {
     let idle: Vec<Client> = (0..160).map(|_| Client::open(server.address)).collect();
     assert_eq!(server.connect().rows("SELECT 1"), [["1"]]);
     drop(idle);
+}
+
+/// Whether this process may have so many files.
+fn may_have_files(count: u64) -> bool {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let limit = Rlimit {
+        current: Some(count),
+        maximum,
+    };
+    current.is_none_or(|current| current >= count) || setrlimit(Resource::Nofile, limit).is_ok()
+}
+
+#[test]
+fn a_thousand_idle_sessions_do_not_stop_others() {
+    // Both ends of a connection are files of this process, and other tests have some.
+    if !may_have_files(4_000) {
+        println!("left out: this process may not have as many files");
+        return;
+    }
+    let server = TestServer::with(Options {
+        connections_most: 1_001,
+        ..open_to_all()
+    });
+    let silent: Vec<Client> = (0..50).map(|_| Client::open(server.address)).collect();
+    let mut idle: Vec<Client> = (0..1_000).map(|_| server.connect()).collect();
+    assert_eq!(server.connect().rows("SELECT 1"), [["1"]]);
+    for client in idle.iter_mut().step_by(99) {
+        assert_eq!(client.rows("SELECT 1"), [["1"]]);
+    }
+    drop((silent, idle));
 }
 
 /// Valid messages with a byte changed, cut or repeated: whatever comes of it, the next client is served.

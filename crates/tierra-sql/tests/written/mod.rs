@@ -3,7 +3,7 @@
 //! again.
 //!
 //! A seed makes a script: two tables with or without keys, indexes and NULLs, few rows and now and then tens of thousands, seals
-//! and openings in between. The promise `random_writes` and the lab's experiment `sql-fuzz` share this file.
+//! and openings in between. The promise `random_writes` and the lab's experiment `sql-writes` share this file.
 
 mod statements;
 

@@ -12,7 +12,7 @@ use crate::lab::Lab;
 use crate::peers::duckdb::Library;
 use crate::progress;
 use crate::row::Row;
-use crate::turns::turns;
+use crate::steady;
 
 /// A statement that changes a tenth of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +66,10 @@ pub(super) fn measure(
     let sums =
         format!("SELECT count(*), sum({changed}), sum(lo_revenue), max({changed}) FROM {fact}");
     let bar = progress::bar("changes", contenders * (rounds + 1));
-    let mut samples = vec![[const { Vec::new() }; 2]; contenders];
     // The rows changed by each statement, and the sums after it, as the first contender of all has them.
     let mut expected: [Option<(i64, [i64; 4])>; 2] = [None; 2];
-    for turn in turns(contenders, rounds) {
-        let peer = duckdb.as_mut().filter(|_| turn.contender > 0);
+    let sample = |contender: usize| {
+        let peer = duckdb.as_mut().filter(|_| contender > 0);
         let drop_table = format!("DROP TABLE IF EXISTS {fact}");
         let mut outcomes = Vec::new();
         match peer {
@@ -109,33 +108,34 @@ pub(super) fn measure(
                 }
             }
         }
-        for ((statement, samples), (time_ns, rows, found)) in Statement::ALL
-            .into_iter()
-            .zip(&mut samples[turn.contender])
-            .zip(outcomes)
+        let mut times_ns = [0; Statement::ALL.len()];
+        for ((statement, of_statement), (time_ns, rows, found)) in
+            Statement::ALL.into_iter().zip(&mut times_ns).zip(outcomes)
         {
             let expected = &mut expected[statement as usize];
             let (changed, sums) = *expected.get_or_insert((rows, found));
             same(statement.name(), &[rows], &[changed])?;
             same(statement.name(), &found, &sums)?;
-            if !turn.is_warm_up() {
-                samples.push(time_ns);
-            }
+            *of_statement = time_ns;
         }
         bar.inc(1);
-    }
+        Ok::<_, LabError>(times_ns)
+    };
+    let both = |times_ns: &[u64; 2]| times_ns.iter().sum();
+    let sampled = steady::in_turns(contenders, rounds, sample, both)?;
     bar.finish_and_clear();
     let mut rows = Vec::new();
-    for (engine, samples) in [Tierra::ENGINE, Library::ENGINE].into_iter().zip(samples) {
-        for (statement, samples) in Statement::ALL.into_iter().zip(samples) {
+    for (engine, sampled) in [Tierra::ENGINE, Library::ENGINE].into_iter().zip(sampled) {
+        for statement in Statement::ALL {
             let changed = expected[statement as usize].map_or(0, |(rows, _)| rows);
-            rows.push(
-                Row::new()
-                    .text("statement", statement.name())
-                    .text("engine", engine)
-                    .count("rows", changed as u64)
-                    .samples("time", "ns", samples),
-            );
+            let times = sampled.samples.iter();
+            let times = times.map(|times_ns| times_ns[statement as usize]);
+            let row = Row::new()
+                .text("statement", statement.name())
+                .text("engine", engine)
+                .count("rows", changed as u64)
+                .samples("time", "ns", times.collect());
+            rows.push(sampled.mark(row));
         }
     }
     Ok(rows)

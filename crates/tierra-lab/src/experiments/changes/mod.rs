@@ -15,6 +15,7 @@ use crate::contender::Tierra;
 use crate::dataset::{TableFile, write_parquet};
 use crate::error::{Context, LabError};
 use crate::lab::Lab;
+use crate::peers::Peer;
 use crate::peers::duckdb::Library;
 use crate::results::Tier;
 use crate::row::{Row, find};
@@ -96,6 +97,10 @@ impl Experiment for Changes {
         "how fast are SSB and TPC-H after rows were updated, and how fast are a large UPDATE and DELETE beside DuckDB?"
     }
 
+    fn peers(&self) -> &'static [Peer] {
+        &[Library::PEER]
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let scale = Scale::new(lab.size(0.02, 1.0)).by("the generator", "choosing a scale")?;
         let mut rows = Vec::new();
@@ -129,18 +134,15 @@ impl Experiment for Changes {
             }
         }
         for statement in bulk::Statement::ALL {
-            let time = |engine| {
-                let point = [("statement", statement.name()), ("engine", engine)];
-                find(rows, &point)?.value("time_ns")
-            };
-            let times = time(Tierra::ENGINE).zip(time(Library::ENGINE));
+            let of = |engine| find(rows, &[("statement", statement.name()), ("engine", engine)]);
+            let both = of(Tierra::ENGINE).zip(of(Library::ENGINE));
             bars.push(Bar::at_most(
                 format!(
                     "{}: time over DuckDB, both on the disk, two threads",
                     statement.name()
                 ),
                 1.0,
-                times.map(|(ours, theirs)| ours / theirs),
+                both.and_then(|(ours, theirs)| ours.over(theirs, "time_ns")),
             ));
         }
         bars

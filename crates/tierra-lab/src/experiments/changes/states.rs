@@ -19,7 +19,7 @@ use crate::peers::datafusion::{InMemory, Texts};
 use crate::progress;
 use crate::row::{Row, distinct, find};
 use crate::stats::geometric_mean;
-use crate::turns::turns;
+use crate::steady;
 
 /// What an update adds to the changed column.
 pub(super) const ADDED: i64 = 100;
@@ -89,26 +89,27 @@ pub(super) fn measure(
             answer: Answer::of(&answer).by("Arrow", "showing an answer")?,
             order: order.by(peer.engine(), format!("planning {name}"))?,
         };
-        let mut samples = vec![Vec::with_capacity(rounds); State::ALL.len()];
-        for turn in turns(State::ALL.len(), rounds) {
-            let (state, database) = (State::ALL[turn.contender], &databases[turn.contender]);
-            let start = Instant::now();
-            let batches = runtime.block_on(database.query(sql))?;
-            let time_ns = start.elapsed().as_nanos() as u64;
-            let answer = Answer::of(&batches).by("Arrow", "showing an answer")?;
-            let what = format!("{name} {}", state.name());
-            answer.check(&what, Tierra::ENGINE, &reference, Tolerance::EXACT_DECIMALS)?;
-            if !turn.is_warm_up() {
-                samples[turn.contender].push(time_ns);
-            }
-        }
-        for (state, samples) in State::ALL.into_iter().zip(samples) {
-            rows.push(
-                Row::new()
-                    .text(benchmark.panel, name)
-                    .text("state of rows", state.name())
-                    .samples("time", "ns", samples),
-            );
+        let sampled = steady::in_turns(
+            State::ALL.len(),
+            rounds,
+            |contender| {
+                let (state, database) = (State::ALL[contender], &databases[contender]);
+                let start = Instant::now();
+                let batches = runtime.block_on(database.query(sql))?;
+                let time_ns = start.elapsed().as_nanos() as u64;
+                let answer = Answer::of(&batches).by("Arrow", "showing an answer")?;
+                let what = format!("{name} {}", state.name());
+                answer.check(&what, Tierra::ENGINE, &reference, Tolerance::EXACT_DECIMALS)?;
+                Ok(time_ns)
+            },
+            |time_ns| *time_ns,
+        )?;
+        for (state, sampled) in State::ALL.into_iter().zip(sampled) {
+            let row = Row::new()
+                .text(benchmark.panel, name)
+                .text("state of rows", state.name())
+                .samples("time", "ns", sampled.samples.clone());
+            rows.push(sampled.mark(row));
         }
         bar.inc(1);
     }
@@ -173,11 +174,11 @@ fn bring(
 
 /// The comparisons of a state with the one before, over all queries; none if one was not measured.
 fn over_before(benchmark: &Benchmark, state: State, rows: &[Row]) -> Vec<Row> {
-    let time = |query: &str, state: State| {
+    let of = |query: &str, state: State| {
         let point = [(benchmark.panel, query), ("state of rows", state.name())];
-        find(rows, &point)?.value("time_ns")
+        find(rows, &point)
     };
-    let ratio = |query: &String| Some(time(query, state)? / time(query, State::Loaded)?);
+    let ratio = |query: &String| of(query, state)?.over(of(query, State::Loaded)?, "time_ns");
     let ratios = distinct(rows, benchmark.panel);
     let ratios: Option<Vec<f64>> = ratios.iter().map(ratio).collect();
     let Some(ratios) = ratios else {

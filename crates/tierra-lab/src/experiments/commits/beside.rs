@@ -1,9 +1,10 @@
 //! How long a commit of one row takes while something else is done with the same database, on the disk; and how fast a backup is, and
 //! whether it is of one moment, while rows are appended.
 //!
-//! One session inserts a row at a time. Beside it there is nothing, a compaction of SSB's fact table, or a backup of all of SSB while
-//! another session adds rows of the fact table, in transactions over two tables. A file of as many bytes is written with the same beside
-//! it, and with nothing.
+//! One session inserts a row at a time. Beside it there is nothing, a compaction of SSB's fact table, a backup of all of SSB while
+//! another session adds rows of the fact table, in transactions over two tables, or other work on whole tables (`upkeep.rs`). Each is
+//! repeated until 10,000 commits were measured beside it, or for five minutes. A file of as many bytes as a backup has is written with
+//! the same beside it, and with nothing.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use tierra_data::{Part, Scale, Source, ssb};
 
 use super::database::Ours;
+use super::upkeep::Upkeep;
 use crate::dataset::write_parquet;
 use crate::error::{At, Context, LabError};
 use crate::histogram::Histogram;
@@ -23,12 +25,22 @@ use crate::turns::turns;
 
 pub(super) const COMPACTION: &str = "a compaction";
 pub(super) const BACKUP: &str = "a backup, and appends";
+const ALTER: &str = "ALTER of replicas";
+const COPY: &str = "a copy that is made";
+const SEAL: &str = "a seal";
+const MERGE: &str = "a merge of a dictionary";
+/// Beside these a commit takes no longer than the bars allow.
+pub(super) const BARRED: [&str; 6] = [COMPACTION, BACKUP, ALTER, COPY, SEAL, MERGE];
 pub(super) const FILE_ALONE: &str = "a file, with nothing beside it";
 const FILE: &str = "a file, and appends";
 const NOTHING: &str = "nothing";
 /// The parts of commits of which the longest is told.
 const PARTS: [(&str, f64); 4] = [("half", 0.5), ("99 %", 0.99), (MOST, 0.999), ("all", 1.0)];
 pub(super) const MOST: &str = "99.9 %";
+/// 99.9 % is told of at least so many commits: of a thousand it is nothing but the longest.
+pub(super) const COMMITS_LEAST: u64 = 10_000;
+/// No kind of work is begun again after so long, whether there are as many or not.
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// Rows generated at a time.
 const BATCH_ROWS: usize = 65_536;
@@ -49,18 +61,24 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Row>, LabError> {
     }
     let place = lab.passing_folder()?;
     let ours = Ours::create(lab, place.path(), &files)?;
-    let bar = progress::bar("rounds", 3 * rounds);
+    let repeated = Repeated {
+        enough: lab.size(1, COMMITS_LEAST),
+        longest: lab.size(Duration::ZERO, LONGEST),
+    };
+    let bar = progress::bar("kinds of work", 2 + BARRED.len());
+    bar.set_message(NOTHING);
     let mut beside_nothing = Histogram::new();
-    ours.beside(&mut beside_nothing, false, || {
-        std::thread::sleep(alone);
+    ours.beside(&mut beside_nothing, false, |phase| {
+        phase.measure(|| std::thread::sleep(alone));
         Ok(())
     })?;
-    let mut beside_compaction = Histogram::new();
-    for _ in 0..rounds {
-        ours.compact(&mut beside_compaction)?;
-        ours.load_again()?;
-        bar.inc(1);
-    }
+    bar.inc(1);
+    bar.set_message(COMPACTION);
+    let beside_compaction = repeated.beside(Histogram::new(), |latencies| {
+        ours.compact(latencies)?;
+        ours.load_again()
+    })?;
+    bar.inc(1);
     let mut latencies = vec![(NOTHING, beside_nothing), (COMPACTION, beside_compaction)];
     let written = [BACKUP, FILE_ALONE, FILE];
     let mut speeds = vec![Vec::new(); written.len()];
@@ -70,6 +88,7 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Row>, LabError> {
     let mut bytes = 0;
     for turn in turns(written.len(), rounds) {
         let name = written[turn.contender];
+        bar.set_message(name);
         let mut warm = Histogram::new();
         let per_s = match name {
             BACKUP => {
@@ -89,17 +108,39 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Row>, LabError> {
                 } else {
                     &mut beside_file
                 };
-                ours.beside(commits, true, || write_file(&file, bytes))?.0
+                let written = ours.beside(commits, true, |phase| {
+                    phase.measure(|| write_file(&file, bytes))
+                });
+                written?.0
             }
         };
         std::fs::remove_file(&file).at(&file)?;
         if !turn.is_warm_up() {
             speeds[turn.contender].push(per_s);
         }
-        bar.inc(u64::from(turn.contender == 0 && !turn.is_warm_up()));
+    }
+    bar.inc(1);
+    bar.set_message(BACKUP);
+    let beside_backup = repeated.beside(beside_backup, |latencies| {
+        ours.write_backup(&file, latencies)?;
+        std::fs::remove_file(&file).at(&file)
+    })?;
+    bar.inc(1);
+    latencies.extend([(BACKUP, beside_backup), (FILE, beside_file)]);
+    let mut upkeep = Upkeep::create(lab, &ours, place.path())?;
+    let works: [(&str, Work<'_>); 4] = [
+        (ALTER, Upkeep::alter),
+        (COPY, Upkeep::copy),
+        (SEAL, Upkeep::seal),
+        (MERGE, Upkeep::merge),
+    ];
+    for (name, work) in works {
+        bar.set_message(name);
+        let beside = repeated.beside(Histogram::new(), |latencies| work(&mut upkeep, latencies));
+        latencies.push((name, beside?));
+        bar.inc(1);
     }
     bar.finish_and_clear();
-    latencies.extend([(BACKUP, beside_backup), (FILE, beside_file)]);
     let mut rows = Vec::new();
     for (beside, latencies) in &latencies {
         for (of, part) in PARTS {
@@ -117,6 +158,31 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Row>, LabError> {
         );
     }
     Ok(rows)
+}
+
+type Work<'a> = fn(&mut Upkeep<'a>, &mut Histogram) -> Result<(), LabError>;
+
+/// How often work is repeated.
+struct Repeated {
+    enough: u64,
+    longest: Duration,
+}
+
+impl Repeated {
+    /// Does something at least once, until there are enough commits beside it or it has taken too long. Returns the latencies.
+    fn beside(
+        &self,
+        mut latencies: Histogram,
+        mut work: impl FnMut(&mut Histogram) -> Result<(), LabError>,
+    ) -> Result<Histogram, LabError> {
+        let start = Instant::now();
+        loop {
+            work(&mut latencies)?;
+            if latencies.count() >= self.enough || start.elapsed() >= self.longest {
+                return Ok(latencies);
+            }
+        }
+    }
 }
 
 /// Writes a file of so many bytes, and syncs it at its end; returns the bytes a second.

@@ -1,12 +1,13 @@
-//! A database of SSB on the disk, in which rows are committed while it is compacted or backed up, and which is checked after it.
+//! A database of SSB on the disk, in which rows are committed while something else is done with it, and which is checked after it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow::array::ArrayRef;
 use arrow::util::display::array_value_to_string;
-use tierra_engine::{Backup, BackupOptions, Database, DatabaseOptions, RestoreOptions};
+use tierra_engine::{Backup, BackupOptions, Database, DatabaseOptions, RestoreOptions, Table};
 use tierra_interleave::Execution;
 use tierra_sql::{Session, SessionOptions};
 
@@ -23,11 +24,38 @@ const PIECE_ROWS: u64 = 1_000;
 /// How long a compaction may take.
 const COMPACTED: Duration = Duration::from_secs(120);
 /// Of ten rows of the fact table so many are deleted, without any order, so that each of its segments is compacted.
-const DELETE: &str = "DELETE FROM lineorder WHERE (CAST(lo_orderkey AS BIGINT) * 7919 + lo_linenumber * 104729) % 10007 % 10 < 3";
+const DELETED: &str =
+    "(CAST(lo_orderkey AS BIGINT) * 7919 + lo_linenumber * 104729) % 10007 % 10 < 3";
 /// What tells whether a backup is of one moment.
 const STATE: &str = "SELECT (SELECT count(*) FROM lineorder), (SELECT sum(lo_revenue) FROM lineorder), \
      (SELECT count(*) FROM appended), (SELECT coalesce(max(number), 0) FROM appended), \
      (SELECT count(*) FROM account), (SELECT coalesce(max(id), -1) FROM account)";
+
+/// What a DELETE and a compaction leave of the fact table.
+const FACT: &str = "SELECT count(*), sum(lo_revenue) FROM lineorder";
+
+/// When something is done beside the commits that are measured: odd meanwhile.
+#[derive(Default)]
+pub(super) struct Phase(AtomicU64);
+
+impl Phase {
+    /// Does something; commits are measured meanwhile.
+    pub(super) fn measure<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let done = work();
+        self.0.fetch_add(1, Ordering::SeqCst);
+        done
+    }
+
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Whether something was done in a time that began then and ends now.
+    fn was_since(&self, then: u64) -> bool {
+        then % 2 == 1 || self.now() != then
+    }
+}
 
 /// SSB's tables, and others for what is committed beside it.
 pub(super) struct Ours<'a> {
@@ -84,28 +112,41 @@ impl<'a> Ours<'a> {
         Ok(ours)
     }
 
-    fn execute(&self, sql: &str) -> Result<(), LabError> {
+    /// Runs statements.
+    pub(super) fn execute(&self, sql: &str) -> Result<(), LabError> {
         let run = self.tierra.session().execute(sql);
         let ran = self.lab.runtime().block_on(run);
         ran.by(Tierra::ENGINE, format!("running {sql}")).map(drop)
+    }
+
+    /// The table of that name.
+    pub(super) fn table(&self, name: &str) -> Result<Arc<Table>, LabError> {
+        let table = self.tierra.database().table(name).ok_or("it is gone");
+        table.by(Tierra::ENGINE, format!("looking for the table `{name}`"))
+    }
+
+    /// Waits for background work.
+    pub(super) fn settle(&self) -> Result<(), LabError> {
+        self.tierra.settle()
     }
 
     /// The fact table as it was.
     pub(super) fn load_again(&self) -> Result<(), LabError> {
         self.execute("DROP TABLE lineorder")?;
         self.tierra.load(self.fact)?;
-        self.tierra.settle()
+        self.settle()
     }
 
-    /// Does something while a session commits a row at a time, and perhaps another adds rows of the fact table. Returns its result and
-    /// how many transactions of the latter were acknowledged before it began and after it ended.
+    /// Does something while a session commits a row at a time, and perhaps another adds rows of the fact table. Of the commits those
+    /// count that ran in a phase that is measured. Returns its result and how many transactions of the other session were acknowledged
+    /// before it began and after it ended.
     pub(super) fn beside<T>(
         &self,
         latencies: &mut Histogram,
         appending: bool,
-        work: impl FnOnce() -> Result<T, LabError>,
+        work: impl FnOnce(&Phase) -> Result<T, LabError>,
     ) -> Result<(T, [u64; 2]), LabError> {
-        let stop = AtomicBool::new(false);
+        let (stop, phase) = (AtomicBool::new(false), Phase::default());
         let session = || self.tierra.another_session(Execution::Interleaved);
         let writer = InProcessWriter::new(session()?, self.lab.runtime().handle().clone())?;
         let appender = session()?;
@@ -113,9 +154,12 @@ impl<'a> Ours<'a> {
             let committing = scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     let id = self.next.fetch_add(1, Ordering::Relaxed) as i64;
-                    let start = Instant::now();
+                    let (then, start) = (phase.now(), Instant::now());
                     writer.write_one(Statement::Insert, id)?;
-                    latencies.add(start.elapsed().as_nanos() as u64, 1);
+                    let time_ns = start.elapsed().as_nanos() as u64;
+                    if phase.was_since(then) {
+                        latencies.add(time_ns, 1);
+                    }
                 }
                 Ok::<(), LabError>(())
             });
@@ -128,7 +172,7 @@ impl<'a> Ours<'a> {
                 })
             });
             let before = self.appended.load(Ordering::Acquire);
-            let done = work();
+            let done = work(&phase);
             let after = self.appended.load(Ordering::Acquire);
             stop.store(true, Ordering::Relaxed);
             for thread in std::iter::once(committing).chain(appending) {
@@ -152,29 +196,43 @@ impl<'a> Ours<'a> {
 
     /// Deletes rows of all segments, and measures commits while these are compacted.
     pub(super) fn compact(&self, latencies: &mut Histogram) -> Result<(), LabError> {
-        self.execute(DELETE)?;
-        let left = numbers(self.lab, self.tierra.session(), STATE)?;
-        let table = self.tierra.database().table("lineorder");
-        let table = table
-            .ok_or("it is gone")
-            .by(Tierra::ENGINE, "compacting `lineorder`")?;
-        if table.snapshot().deleted_rows() == 0 {
-            let what = "a DELETE of three rows in ten has left nothing to compact";
-            return Err(what).by(Tierra::ENGINE, "compacting `lineorder`");
-        }
-        self.beside(latencies, false, || {
-            let start = Instant::now();
-            while table.snapshot().deleted_rows() > 0 {
-                if start.elapsed() > COMPACTED {
-                    let what = format!("{} deleted rows are left", table.snapshot().deleted_rows());
-                    return Err(what).by(Tierra::ENGINE, "compacting `lineorder`");
+        let table = self.table("lineorder")?;
+        let session = self.tierra.session();
+        let left = numbers(self.lab, session, &format!("{FACT} WHERE NOT {DELETED}"))?;
+        // The session commits before: a compaction may take no longer than another session takes to begin.
+        self.beside(latencies, false, |phase| {
+            self.execute(&format!("DELETE FROM lineorder WHERE {DELETED}"))?;
+            phase.measure(|| {
+                let start = Instant::now();
+                while table.snapshot().deleted_rows() > 0 {
+                    if start.elapsed() > COMPACTED {
+                        let rows = table.snapshot().deleted_rows();
+                        return Err(format!("{rows} deleted rows are left"))
+                            .by(Tierra::ENGINE, "compacting `lineorder`");
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
                 }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            Ok(())
+                Ok(())
+            })
         })?;
-        let compacted = numbers(self.lab, self.tierra.session(), STATE)?;
-        differ("a compaction", &compacted[..4], &left[..4])
+        let compacted = numbers(self.lab, session, FACT)?;
+        differ("a compaction", &compacted, &left)
+    }
+
+    /// Writes a backup while rows are appended; returns its bytes and time, and how many transactions were acknowledged before and after
+    /// it.
+    pub(super) fn write_backup(
+        &self,
+        file: &Path,
+        latencies: &mut Histogram,
+    ) -> Result<((u64, Duration), [u64; 2]), LabError> {
+        self.beside(latencies, true, |phase| {
+            let (database, options) = (self.tierra.database(), BackupOptions::default());
+            let start = Instant::now();
+            let summary = phase.measure(|| database.backup(file, &options, |_| {}));
+            let summary = summary.by(Tierra::ENGINE, "writing a backup")?;
+            Ok((summary.file_bytes, start.elapsed()))
+        })
     }
 
     /// Takes a backup while rows are appended, restores and checks it; returns its bytes, and how many it wrote in a second.
@@ -186,13 +244,7 @@ impl<'a> Ours<'a> {
         let who = Tierra::ENGINE;
         // All of them were acknowledged: their session has ended.
         let accounts_before = self.next.load(Ordering::Acquire) as i64;
-        let ((bytes, elapsed), [before, after]) = self.beside(latencies, true, || {
-            let start = Instant::now();
-            let database = self.tierra.database();
-            let summary = database.backup(file, &BackupOptions::default(), |_| {});
-            let summary = summary.by(who, "writing a backup")?;
-            Ok((summary.file_bytes, start.elapsed()))
-        })?;
+        let ((bytes, elapsed), [before, after]) = self.write_backup(file, latencies)?;
         let copy = self.place.join("copy");
         let options = DatabaseOptions::default();
         let backup = Backup::open(file).by(who, "opening a backup")?;

@@ -17,7 +17,7 @@ use crate::progress;
 use crate::row::Row;
 use crate::served::Served;
 use crate::sessions::at_once;
-use crate::turns::turns;
+use crate::steady;
 
 /// A medium, and how much is written there.
 #[derive(Clone, Copy)]
@@ -76,30 +76,35 @@ pub(super) fn measure(lab: &Lab, medium: Medium) -> Result<Vec<Row>, LabError> {
             let writers_of_side = (0..sessions).map(writer).collect::<Result<Vec<_>, _>>()?;
             writers.push(writers_of_side);
         }
-        let mut samples = vec![[const { Vec::new() }; 3]; there.len()];
-        for turn in turns(there.len(), medium.rounds) {
-            let of_side = there[turn.contender];
-            bar.set_message(sides[of_side].name());
-            let first = keys[of_side];
-            for statement in Statement::ALL {
-                let writers = &mut writers[turn.contender];
-                let time_ns = sample(writers, statement, first, each)?;
-                if !turn.is_warm_up() {
-                    samples[turn.contender][statement.place()].push(time_ns);
+        let sampled = steady::in_turns(
+            there.len(),
+            medium.rounds,
+            |contender| {
+                let of_side = there[contender];
+                bar.set_message(sides[of_side].name());
+                let first = keys[of_side];
+                let mut times_ns = [0; Statement::ALL.len()];
+                for statement in Statement::ALL {
+                    let writers = &mut writers[contender];
+                    times_ns[statement.place()] = sample(writers, statement, first, each)?;
                 }
-            }
-            keys[of_side] += sessions as i64 * each;
-            bar.inc(1);
-        }
-        for (&side, samples) in there.iter().zip(samples) {
-            for (statement, samples) in Statement::ALL.into_iter().zip(samples) {
+                keys[of_side] += sessions as i64 * each;
+                bar.inc(1);
+                Ok(times_ns)
+            },
+            |times_ns: &[u64; 3]| times_ns.iter().sum(),
+        )?;
+        for (&side, sampled) in there.iter().zip(sampled) {
+            for statement in Statement::ALL {
                 let commits = statement.keys(0..each).count() * sessions;
+                let times = sampled.samples.iter();
+                let times = times.map(|times_ns| times_ns[statement.place()]);
                 let row = Row::new()
                     .text(medium.panel, super::point(statement, sessions))
                     .text("engine", sides[side].name())
                     .count("commits", commits as u64)
-                    .samples("time", "ns", samples);
-                rows.push(row);
+                    .samples("time", "ns", times.collect());
+                rows.push(sampled.mark(row));
             }
         }
     }

@@ -26,6 +26,9 @@ pub(super) const IMAGES_PER_CUT: usize = 500;
 /// The same for a whole database, which takes longer to open.
 #[cfg(feature = "engine")]
 const TIERS_IMAGES_PER_CUT: usize = 2;
+/// Images of the histories that have to have so many of their own: as many as a processor opens in less than half an hour.
+#[cfg(feature = "engine")]
+const OWN_IMAGES: u64 = 250_000;
 
 /// Steps of a seed's history.
 const STEPS: u64 = 12;
@@ -54,6 +57,9 @@ pub(super) enum History {
     /// A database with copies in two tiers, opened with both or with one of them.
     #[cfg(feature = "engine")]
     Tiers,
+    /// The same with copies in different encodings.
+    #[cfg(feature = "engine")]
+    Encoded,
     /// Rows that change and go in two tables, in commits of one and of both, in one tier or two.
     #[cfg(feature = "engine")]
     Changes,
@@ -100,8 +106,19 @@ impl History {
         #[cfg(feature = "engine")]
         History::Tiers,
         #[cfg(feature = "engine")]
+        History::Encoded,
+        #[cfg(feature = "engine")]
         History::Changes,
     ];
+
+    /// The images that are made of it at least, whatever the others have.
+    pub(super) fn images_least(self) -> u64 {
+        match self {
+            #[cfg(feature = "engine")]
+            History::Encoded | History::Changes => OWN_IMAGES,
+            _ => 0,
+        }
+    }
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -116,6 +133,8 @@ impl History {
             History::TransactionsKilled => "transactions after a kill",
             #[cfg(feature = "engine")]
             History::Tiers => "a database in two tiers",
+            #[cfg(feature = "engine")]
+            History::Encoded => "a database in two tiers and two encodings",
             #[cfg(feature = "engine")]
             History::Changes => "rows that change in two tables",
         }
@@ -195,9 +214,13 @@ impl History {
                 killed.explore(&limits, guarded(transactions::check(&states)))
             }
             #[cfg(feature = "engine")]
-            History::Tiers => {
+            History::Tiers | History::Encoded => {
                 let scenario = Scenario::ALL[seed as usize % Scenario::ALL.len()];
-                let recorded = Program::new(recorder()).run_in_two(seed);
+                let program = Program::new(recorder());
+                let recorded = match self {
+                    History::Encoded => program.run_encoded(seed),
+                    _ => program.run_in_two(seed),
+                };
                 let limits = Limits {
                     images_per_cut: TIERS_IMAGES_PER_CUT,
                     ..limits

@@ -2,7 +2,8 @@
 //!
 //! Seeds make the histories of `tierra-memory`'s crash tests ([`histories`]). The stores, flushes and fences of the real code
 //! are recorded, the power is cut before every fence, and the real recovery runs on every state that could be left. A pass is
-//! one history, medium and seed. Passes run on both processors until there are enough images. The result of a pass depends
+//! one history, medium and seed. Passes run on both processors until there are enough images, and enough of each history that has to
+//! have as many of its own ([`History::images_least`]). The result of a pass depends
 //! only on its name (except for a whole database, whose threads are scheduled freely). So a violation is reproduced by
 //! running its pass alone: `TIERRA_LAB_CRASH='replicas, by line, 17'` in the environment. `TIERRA_LAB_CRASH_IMAGES=100000`
 //! ends earlier than after ten million.
@@ -76,6 +77,10 @@ impl Experiment for Crash {
         "does any of ten million simulated power cuts lose what was acknowledged?"
     }
 
+    fn is_timed(&self) -> bool {
+        false
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let target: u64 = match std::env::var(AS_MANY) {
             Ok(text) => text.parse().by("the lab", format!("reading {AS_MANY}"))?,
@@ -133,23 +138,51 @@ impl Experiment for Crash {
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
-        let sum = |key: &str| {
-            let values: Vec<f64> = rows.iter().filter_map(|row| row.value(key)).collect();
+        let sum = |key: &str, history: Option<History>| {
+            let is_of = |row: &&Row| history.is_none_or(|one| row.is(&[("history", one.name())]));
+            let values: Vec<f64> = rows
+                .iter()
+                .filter(is_of)
+                .filter_map(|row| row.value(key))
+                .collect();
             (!values.is_empty()).then(|| values.iter().sum())
         };
         // The number of images comes from the passes themselves.
-        let images = rows.iter().filter_map(|row| match row.get("pass_images")? {
-            crate::row::Cell::Samples(images) => Some(images.iter().sum::<u64>()),
-            _ => None,
-        });
-        vec![
-            Bar::at_most("crash: violations", 0.0, sum("violations")),
+        let images = |history: Option<History>| {
+            let is_of = |row: &&Row| history.is_none_or(|one| row.is(&[("history", one.name())]));
+            let passes = rows.iter().filter(is_of);
+            passes
+                .filter_map(|row| row.total("pass_images"))
+                .sum::<f64>()
+        };
+        let mut bars = vec![
+            Bar::at_most("crash: violations", 0.0, sum("violations", None)),
             Bar::at_least(
                 "crash: images recovered from",
                 IMAGES as f64,
-                Some(images.sum::<u64>() as f64),
+                Some(images(None)),
             ),
-        ]
+        ];
+        for &history in History::ALL {
+            let name = history.name();
+            bars.push(Bar::at_most(
+                format!("crash, {name}: violations"),
+                0.0,
+                sum("violations", Some(history)),
+            ));
+            let least = history.images_least();
+            if least > 0 {
+                bars.push(Bar::at_least(
+                    format!(
+                        "crash, {name}: images recovered from, {} thousand, for a database is opened for each",
+                        least / 1_000
+                    ),
+                    least as f64,
+                    Some(images(Some(history))),
+                ));
+            }
+        }
+        bars
     }
 
     fn views(&self) -> &'static [View] {
@@ -195,8 +228,26 @@ impl Tally {
     }
 }
 
-/// Runs passes on all threads until there are `target` images. Every history and medium runs the same number of passes, at
-/// least one, unless it has no more.
+impl State {
+    /// Has only those histories go on that have fewer images than their own least, of as many as there should be in all.
+    fn keep_those_with_too_few(&mut self, target: u64) {
+        let State { next, tallies, .. } = self;
+        next.retain(|pass| {
+            let of_history = tallies.iter().filter(|one| one.history == pass.history);
+            let images: u64 = of_history.map(|tally| tally.report.images).sum();
+            images < own_least(pass.history, target)
+        });
+    }
+}
+
+/// The images that a history should have of its own where all have `target`.
+fn own_least(history: History, target: u64) -> u64 {
+    let share = target.min(IMAGES) as f64 / IMAGES as f64;
+    (history.images_least() as f64 * share) as u64
+}
+
+/// Runs passes on all threads until there are `target` images, and of each history as many as it should have. Every history and
+/// medium runs the same number of passes until then, at least one, unless it has no more.
 fn explore(next: VecDeque<Pass>, target: u64, once: bool) -> State {
     let least = next.len();
     let tally = |pass: &Pass| Tally {
@@ -228,7 +279,7 @@ fn work(state: &Mutex<State>, least: usize, target: u64, once: bool, bar: &Progr
         let pass = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             if state.begun >= least && state.images >= target {
-                return;
+                state.keep_those_with_too_few(target);
             }
             let Some(pass) = state.next.pop_front() else {
                 return;
@@ -340,22 +391,66 @@ mod tests {
     }
 
     #[test]
-    fn one_violation_misses_the_bar() {
-        let row = |violations, images| {
+    fn one_violation_misses_the_bars() {
+        let of = |history: History, violations, images| {
             Row::new()
+                .text("history", history.name())
                 .count("violations", violations)
                 .samples("pass", "images", vec![images])
         };
+        let row = |violations, images| of(History::Records, violations, images);
         let met = |rows: &[Row]| {
-            Crash
-                .bars(rows)
-                .iter()
-                .map(|bar| bar.met)
-                .collect::<Vec<_>>()
+            let bars = Crash.bars(rows);
+            bars.iter().map(|bar| bar.met).collect::<Vec<_>>()
         };
-        assert_eq!(met(&[row(0, IMAGES - 1), row(0, 1)]), [true, true]);
-        assert_eq!(met(&[row(0, IMAGES), row(1, 1)]), [false, true]);
-        assert_eq!(met(&[row(0, 5)]), [true, false]);
-        assert_eq!(met(&[]), [false, false]);
+        let all = |rows: &[Row]| met(rows)[..2].to_vec();
+        assert_eq!(all(&[row(0, IMAGES - 1), row(0, 1)]), [true, true]);
+        assert_eq!(all(&[row(0, IMAGES), row(1, 1)]), [false, true]);
+        assert_eq!(all(&[row(0, 5)]), [true, false]);
+        assert_eq!(all(&[]), [false, false]);
+        let each = |violations, images: u64| {
+            let rows = History::ALL
+                .iter()
+                .map(|history| of(*history, violations, images + history.images_least()));
+            met(&rows.collect::<Vec<_>>())
+        };
+        assert!(each(0, IMAGES).iter().all(|met| *met));
+        // Images of all the others are none of its own.
+        assert_eq!(met(&[row(0, IMAGES)]).iter().filter(|met| **met).count(), 3);
+        assert!(each(1, IMAGES).iter().filter(|met| !**met).count() > History::ALL.len());
+    }
+
+    #[test]
+    fn those_go_on_that_have_too_few_of_their_own() {
+        let tally = |history: History, images| Tally {
+            history,
+            medium: Medium::Line,
+            report: Report {
+                images,
+                ..Report::default()
+            },
+            images: Vec::new(),
+            micros: Vec::new(),
+        };
+        let left = |images: u64| {
+            let next = History::ALL.iter().map(|&history| Pass {
+                history,
+                medium: Medium::Line,
+                seed: 1,
+            });
+            let mut state = State {
+                next: next.collect(),
+                begun: 0,
+                tallies: History::ALL.iter().map(|one| tally(*one, images)).collect(),
+                images: IMAGES,
+                violations: Vec::new(),
+            };
+            state.keep_those_with_too_few(IMAGES);
+            state.next.len()
+        };
+        let with_own = History::ALL.iter().filter(|one| one.images_least() > 0);
+        assert_eq!(left(0), with_own.count());
+        assert_eq!(left(IMAGES), 0);
+        assert!(History::ALL.iter().all(|one| own_least(*one, 1) == 0));
     }
 }

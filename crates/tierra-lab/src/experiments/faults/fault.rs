@@ -10,7 +10,7 @@ use tierra_engine::{Database, DatabaseOptions, Replicas, ScrubOptions, VerifyRea
 use tierra_memory::faults::{Injector, Target};
 
 use super::super::database::killed::Place;
-use super::super::database::simulated::{SECOND, rows, spec};
+use super::super::database::simulated::{SECOND, encoded, rows, spec};
 use super::ask::{Asked, Oracle};
 use crate::random::Random;
 
@@ -34,6 +34,33 @@ pub(super) enum Class {
     Cut,
     Absent,
     Socket,
+}
+
+/// What the two copies of the table have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Copies {
+    /// Each byte.
+    Alike,
+    /// The rows: each column has an encoding of its own in each tier, which the seed chooses.
+    Encoded,
+}
+
+impl Copies {
+    pub(super) const ALL: [Copies; 2] = [Copies::Alike, Copies::Encoded];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Copies::Alike => "alike",
+            Copies::Encoded => "in different encodings",
+        }
+    }
+
+    fn replicas(self, seed: u64) -> Replicas {
+        match self {
+            Copies::Alike => Replicas::of_table(["far", SECOND]),
+            Copies::Encoded => encoded(seed),
+        }
+    }
 }
 
 /// The outcome of a fault.
@@ -84,8 +111,10 @@ impl Class {
         dir: &Path,
         seed: u64,
         reads: VerifyReads,
+        copies: Copies,
     ) -> Result<Outcome, String> {
-        let place = make(dir)?;
+        let both = copies.replicas(seed);
+        let place = make(dir, both.clone())?;
         let open = |place: &Place| open(place, reads);
         let mut random = Random::new(seed);
         // A lost socket's pool is never back: the victim is the second pool, which can be added anew.
@@ -121,7 +150,7 @@ impl Class {
             drop(database);
             database = open(&place)?;
             outcome.take(oracle.keep_asking(&database, &AtomicBool::new(true)));
-            replace_second(&database, &place)?;
+            replace_second(&database, &place, &both)?;
         }
         outcome.put_right(&database, &oracle)?;
         drop(database);
@@ -242,11 +271,10 @@ fn ask_beside(
 }
 
 /// A table with a copy in each of two tiers, closed.
-fn make(dir: &Path) -> Result<Place, String> {
+fn make(dir: &Path, both: Replicas) -> Result<Place, String> {
     let place = Place::of(dir);
     let database = Database::create(&place.db, &options()).map_err(text)?;
     database.add_tier(SECOND, &place.pools[1]).map_err(text)?;
-    let both = Replicas::of_table(["far", SECOND]);
     let table = database.create_table_in(spec("t"), both).map_err(text)?;
     let mut loader = table.loader();
     loader.push(rows(0..LOAD_ROWS)).map_err(text)?;
@@ -265,15 +293,14 @@ fn append(database: &Database, first: i64) -> Result<(), String> {
 }
 
 /// Replaces the second pool by another one, with a copy of everything.
-fn replace_second(database: &Database, place: &Place) -> Result<(), String> {
+fn replace_second(database: &Database, place: &Place, both: &Replicas) -> Result<(), String> {
     let table = database.table("t").ok_or("the table is gone")?;
     table
         .set_replicas(&Replicas::of_table(["far"]))
         .map_err(text)?;
     database.drop_tier(SECOND).map_err(text)?;
     database.add_tier(SECOND, &place.pools[1]).map_err(text)?;
-    let both = Replicas::of_table(["far", SECOND]);
-    table.set_replicas(&both).map_err(text)
+    table.set_replicas(both).map_err(text)
 }
 
 /// No near copies: everything is read where it is damaged.

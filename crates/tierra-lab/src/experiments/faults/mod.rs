@@ -1,6 +1,6 @@
 //! Experiment `faults`: are answers right, and is all damage repaired, if any part of one of two tiers is lost?
 //!
-//! A table has a copy in each of two tiers. Queries of all kinds run in a thread while one tier is damaged at positions that a
+//! A table has a copy in each of two tiers, alike or in different encodings. Queries of all kinds run in a thread while one tier is damaged at positions that a
 //! seed determines: bits flipped in the mapping of the open database, regions of 4 KiB, a chip of a module, the file truncated,
 //! the file absent when the database is opened, and a socket lost (simulated: the file is truncated to nothing and removed). In
 //! half of the runs the damage precedes the first read. Everything runs on a database that checks every read, and again on one
@@ -13,7 +13,7 @@ mod fault;
 
 use tierra_engine::VerifyReads;
 
-use self::fault::{Class, Outcome};
+use self::fault::{Class, Copies, Outcome};
 use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::LabError;
@@ -38,33 +38,43 @@ impl Experiment for Faults {
         "are answers right, and is all put right, whatever part of one of two tiers is lost?"
     }
 
+    fn is_timed(&self) -> bool {
+        false
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let seeds = lab.size(4, SEEDS);
         println!("seed {SEED:#x}");
-        let bar = progress::bar("faults", 2 * Class::ALL.len() * seeds as usize);
+        let readings = [VerifyReads::Every, VerifyReads::First];
+        let arms = Copies::ALL.len() * readings.len() * Class::ALL.len();
+        let bar = progress::bar("faults", arms * seeds as usize);
         let mut rows = Vec::new();
-        let every = Class::ALL.map(|class| (class, VerifyReads::Every));
-        let first = Class::ALL.map(|class| (class, VerifyReads::First));
-        for (class, reads) in every.into_iter().chain(first) {
-            bar.set_message(class.name());
-            let mut outcomes = Vec::new();
-            for seed in 0..seeds {
-                let folder = lab.folder_in_memory()?;
-                let outcome = class.suffer(folder.path(), SEED + seed, reads);
-                let outcome = outcome.unwrap_or_else(|what| Outcome {
-                    unrepaired: vec![what],
-                    ..Outcome::default()
-                });
-                for what in outcome.wrong.iter().chain(&outcome.unrepaired) {
-                    println!(
-                        "{}, {reads} reading checked, seed {seed}: {what}",
-                        class.name()
-                    );
+        for (copies, reads) in Copies::ALL
+            .into_iter()
+            .flat_map(|copies| readings.map(|reads| (copies, reads)))
+        {
+            for class in Class::ALL {
+                bar.set_message(class.name());
+                let mut outcomes = Vec::new();
+                for seed in 0..seeds {
+                    let folder = lab.folder_in_memory()?;
+                    let outcome = class.suffer(folder.path(), SEED + seed, reads, copies);
+                    let outcome = outcome.unwrap_or_else(|what| Outcome {
+                        unrepaired: vec![what],
+                        ..Outcome::default()
+                    });
+                    for what in outcome.wrong.iter().chain(&outcome.unrepaired) {
+                        println!(
+                            "{}, copies {}, {reads} reading checked, seed {seed}: {what}",
+                            class.name(),
+                            copies.name()
+                        );
+                    }
+                    outcomes.push(outcome);
+                    bar.inc(1);
                 }
-                outcomes.push(outcome);
-                bar.inc(1);
+                rows.push(row(class, reads, copies, &outcomes));
             }
-            rows.push(row(class, reads, &outcomes));
         }
         bar.finish_and_clear();
         Ok(Measured {
@@ -85,13 +95,23 @@ impl Experiment for Faults {
         let is_seen = |row: &Row| {
             row.is(&[("readings_checked", "every")]) || row.is(&[("damage", "reported")])
         };
-        let least = rows
-            .iter()
-            .filter_map(|row| match row.get("queries_count") {
+        let least = |copies: Copies| {
+            let rows = rows.iter();
+            let rows = rows.filter(|row| row.is(&[("copies", copies.name())]));
+            let seeds = rows.filter_map(|row| match row.get("queries_count") {
                 Some(Cell::Samples(samples)) => Some(samples.len() as f64),
                 _ => None,
             });
-        vec![
+            seeds.reduce(f64::min)
+        };
+        let seeds = Copies::ALL.map(|copies| {
+            Bar::at_least(
+                format!("faults: seeds of each class, copies {}", copies.name()),
+                SEEDS as f64,
+                least(copies),
+            )
+        });
+        let mut bars = vec![
             Bar::at_most(
                 "faults: wrong answers, damage before the first reading",
                 0.0,
@@ -104,13 +124,10 @@ impl Experiment for Faults {
             ),
             Bar::at_most("faults: panics", 0.0, total("panics_count")),
             Bar::at_most("faults: not put right", 0.0, total("unrepaired_count")),
-            Bar::at_least(
-                "faults: seeds of each class",
-                SEEDS as f64,
-                least.reduce(f64::min),
-            ),
             Bar::at_most("faults: queries refused", 0.0, total("refused_count")),
-        ]
+        ];
+        bars.extend(seeds);
+        bars
     }
 
     fn views(&self) -> &'static [View] {
@@ -149,7 +166,7 @@ const fn view(title: &'static str, value: &'static str, unit: Unit) -> View {
 }
 
 /// A row of all outcomes of a class; raw samples by seed.
-fn row(class: Class, reads: VerifyReads, outcomes: &[Outcome]) -> Row {
+fn row(class: Class, reads: VerifyReads, copies: Copies, outcomes: &[Outcome]) -> Row {
     let each = |of: &dyn Fn(&Outcome) -> u64| outcomes.iter().map(of).collect::<Vec<u64>>();
     let wrong_if = |was_read: bool| {
         each(&|outcome| {
@@ -161,8 +178,13 @@ fn row(class: Class, reads: VerifyReads, outcomes: &[Outcome]) -> Row {
             }
         })
     };
+    let fault = match copies {
+        Copies::Alike => class.name().to_owned(),
+        Copies::Encoded => format!("{}, copies {}", class.name(), copies.name()),
+    };
     Row::new()
-        .text("fault", class.name())
+        .text("fault", fault)
+        .text("copies", copies.name())
         .text("readings_checked", reads.to_string())
         .text(
             "damage",
@@ -216,24 +238,35 @@ mod tests {
             outcomes.push(last);
             let other = vec![outcome(0, false, 0); SEEDS as usize];
             let rows = [
-                row(class, reads, &outcomes),
-                row(Class::Absent, VerifyReads::Every, &other),
+                row(class, reads, Copies::Encoded, &outcomes),
+                row(Class::Absent, VerifyReads::Every, Copies::Alike, &other),
             ];
             let bars = Faults.bars(&rows);
-            bars.iter().map(|bar| bar.met).collect::<Vec<_>>()[..5].to_vec()
+            bars.iter().map(|bar| bar.met).collect::<Vec<_>>()
         };
         let met = |last| met_of(Class::Bits, VerifyReads::Every, last);
-        assert_eq!(met(outcome(0, true, 0)), [true; 5]);
-        assert_eq!(met(outcome(1, false, 0)), [false, true, true, true, true]);
-        assert_eq!(met(outcome(1, true, 0)), [true, false, true, true, true]);
-        assert_eq!(met(outcome(0, true, 1)), [true, true, true, false, true]);
+        assert_eq!(met(outcome(0, true, 0)), [true; 7]);
+        assert_eq!(
+            met(outcome(1, false, 0)),
+            [false, true, true, true, true, true, true]
+        );
+        assert_eq!(
+            met(outcome(1, true, 0)),
+            [true, false, true, true, true, true, true]
+        );
+        assert_eq!(
+            met(outcome(0, true, 1)),
+            [true, true, true, false, true, true, true]
+        );
         let panicked = Outcome {
             panics: 1,
             ..outcome(0, true, 0)
         };
-        assert_eq!(met(panicked), [true, true, false, true, true]);
+        assert_eq!(met(panicked), [true, true, false, true, true, true, true]);
         let first = |class| met_of(class, VerifyReads::First, outcome(1, true, 0))[1];
         assert!(first(Class::Bits) && !first(Class::Cut));
         assert!(Faults.bars(&[]).iter().all(|bar| !bar.met));
+        let only = row(Class::Bits, VerifyReads::Every, Copies::Alike, &[]);
+        assert_eq!(Faults.bars(&[only]).last().unwrap().measured, None);
     }
 }

@@ -27,6 +27,7 @@ use super::{Experiment, Measured};
 use crate::bar::Bar;
 use crate::error::LabError;
 use crate::lab::Lab;
+use crate::peers::Peer;
 use crate::peers::duckdb::Library;
 use crate::progress;
 use crate::results::Tier;
@@ -47,6 +48,10 @@ impl Experiment for Point {
 
     fn about(&self) -> &'static str {
         "how long does SELECT * by key take on 10, 100 and 1,000 columns, and where does the time go?"
+    }
+
+    fn peers(&self) -> &'static [Peer] {
+        &[Library::PEER]
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {

@@ -21,13 +21,14 @@ use crate::bar::Bar;
 use crate::error::{Context, LabError};
 use crate::histogram::Histogram;
 use crate::lab::{Lab, SEED};
+use crate::peers::Peer;
 use crate::peers::postgres::{Client, ClientError, Postgres, retried};
 use crate::progress;
 use crate::random::Random;
 use crate::results::Tier;
 use crate::row::{Row, find};
 use crate::served::Served;
-use crate::turns::turns;
+use crate::steady::{self, Sampled};
 use crate::view::{Unit, View};
 
 const SESSIONS: usize = 8;
@@ -45,10 +46,14 @@ impl Experiment for Tpcc {
         "how many transactions of a mix like TPC-C's are done a second, beside PostgreSQL, and are its conditions kept?"
     }
 
+    fn peers(&self) -> &'static [Peer] {
+        &[Postgres::PEER]
+    }
+
     fn run(&self, lab: &Lab) -> Result<Measured, LabError> {
         let size = lab.size(Size::QUICK, Size::FULL);
         let rounds = lab.size(1, 5);
-        let sample = lab.size(Duration::from_millis(300), Duration::from_secs(10));
+        let time = lab.size(Duration::from_millis(300), Duration::from_secs(10));
         let folder = lab.passing_folder()?;
         let served = Served::start(&folder.path().join("db"))?;
         let postgres = Postgres::start(folder.path());
@@ -74,12 +79,20 @@ impl Experiment for Tpcc {
             sessions.push((0..SESSIONS).map(connect).collect::<Result<_, _>>()?);
         }
         let bar = progress::bar("samples", sides.len() * (rounds + 1));
-        for (number, turn) in turns(sides.len(), rounds).enumerate() {
-            let (side, sessions) = (&mut sides[turn.contender], &mut sessions[turn.contender]);
-            bar.set_message(side.who);
-            side.sample(sessions, size, sample, number as u64, turn.is_warm_up())?;
-            bar.inc(1);
-        }
+        let mut number = 0;
+        let sampled = steady::in_turns(
+            sides.len(),
+            rounds,
+            |contender| {
+                let (side, sessions) = (&mut sides[contender], &mut sessions[contender]);
+                bar.set_message(side.who);
+                let sample = side.sample(sessions, size, time, number)?;
+                number += 1;
+                bar.inc(1);
+                Ok(sample)
+            },
+            |sample: &Sample| sample.per_s,
+        )?;
         bar.finish_and_clear();
         drop(sessions);
         for side in &mut sides {
@@ -89,7 +102,9 @@ impl Experiment for Tpcc {
         let served = served.kill_and_start()?;
         sides[0].client = served.connect().by(Served::ENGINE, "logging in")?;
         sides[0].check(size, " after a kill")?;
-        let rows = sides.into_iter().flat_map(Side::rows).collect();
+        let rows = sides.into_iter().zip(sampled);
+        let rows = rows.flat_map(|(side, sampled)| side.rows(&sampled));
+        let rows = rows.collect();
         let version = Postgres::version().filter(|_| postgres.is_some());
         Ok(Measured {
             tier: Tier::Real,
@@ -103,10 +118,8 @@ impl Experiment for Tpcc {
     }
 
     fn bars(&self, rows: &[Row]) -> Vec<Bar> {
-        let per_s = |engine: &str| {
-            find(rows, &[("transactions", ALL), ("engine", engine)])?.value("done_per_s")
-        };
-        let both = per_s(Served::ENGINE).zip(per_s(Postgres::ENGINE));
+        let of = |engine: &str| find(rows, &[("transactions", ALL), ("engine", engine)]);
+        let both = of(Served::ENGINE).zip(of(Postgres::ENGINE));
         let violations: Vec<f64> = rows
             .iter()
             .filter(|row| row.is(&[("engine", Served::ENGINE)]))
@@ -122,7 +135,7 @@ impl Experiment for Tpcc {
             Bar::at_least(
                 "TPC-C-like mix, 8 sessions over PostgreSQL's protocol: transactions a second over PostgreSQL's",
                 0.5,
-                both.map(|(ours, theirs)| ours / theirs),
+                both.and_then(|(ours, theirs)| ours.over(theirs, "done_per_s")),
             ),
         ]
     }
@@ -171,14 +184,24 @@ const VIEWS: [View; 4] = [
     },
 ];
 
-/// What was done of one kind.
-#[derive(Default)]
-struct Tally {
-    latencies: Histogram,
-    /// Attempts that lost.
-    lost: u64,
-    /// Transactions in a second, by round.
-    per_s: Vec<u64>,
+/// What all sessions did in a sample.
+struct Sample {
+    /// Of each kind latencies and lost attempts.
+    of_kinds: [(Histogram, u64); 5],
+    elapsed_s: f64,
+    /// Transactions in a second, of all kinds.
+    per_s: u64,
+}
+
+impl Sample {
+    /// Transactions of a kind in a second.
+    fn per_s_of(&self, kind: usize) -> u64 {
+        per_s(self.of_kinds[kind].0.count(), self.elapsed_s)
+    }
+}
+
+fn per_s(count: u64, elapsed_s: f64) -> u64 {
+    (count as f64 / elapsed_s).round() as u64
 }
 
 /// A contender.
@@ -186,9 +209,6 @@ struct Side {
     who: &'static str,
     client: Client,
     done: Acknowledged,
-    tallies: [Tally; 5],
-    /// Of all kinds, by round.
-    per_s: Vec<u64>,
     conditions: Vec<(String, u64)>,
 }
 
@@ -212,8 +232,6 @@ impl Side {
             who,
             client,
             done: Acknowledged::default(),
-            tallies: Default::default(),
-            per_s: Vec::new(),
             conditions: Vec::new(),
         };
         // What does not hold at first cannot be broken.
@@ -229,8 +247,7 @@ impl Side {
         size: Size,
         time: Duration,
         number: u64,
-        is_warm_up: bool,
-    ) -> Result<(), LabError> {
+    ) -> Result<Sample, LabError> {
         let who = self.who;
         let start = Instant::now();
         let done = std::thread::scope(|scope| {
@@ -244,27 +261,20 @@ impl Side {
             done.collect::<Result<Vec<Session>, LabError>>()
         })?;
         let elapsed_s = start.elapsed().as_secs_f64();
-        let mut counts = [0; 5];
-        for (of_kinds, acknowledged) in done {
+        let mut of_kinds: [(Histogram, u64); 5] = Default::default();
+        for (of_session, acknowledged) in done {
             self.done += acknowledged;
-            for ((count, tally), (latencies, lost)) in
-                counts.iter_mut().zip(&mut self.tallies).zip(of_kinds)
-            {
-                *count += latencies.count();
-                if !is_warm_up {
-                    tally.latencies.merge(&latencies);
-                    tally.lost += lost;
-                }
+            for ((all, all_lost), (latencies, lost)) in of_kinds.iter_mut().zip(of_session) {
+                all.merge(&latencies);
+                *all_lost += lost;
             }
         }
-        if !is_warm_up {
-            let per_s = |count: u64| (count as f64 / elapsed_s).round() as u64;
-            for (tally, count) in self.tallies.iter_mut().zip(counts) {
-                tally.per_s.push(per_s(count));
-            }
-            self.per_s.push(per_s(counts.iter().sum()));
-        }
-        Ok(())
+        let count = of_kinds.iter().map(|(latencies, _)| latencies.count());
+        Ok(Sample {
+            per_s: per_s(count.sum(), elapsed_s),
+            of_kinds,
+            elapsed_s,
+        })
     }
 
     /// Fails if a condition is violated: then its times are worth nothing.
@@ -283,23 +293,32 @@ impl Side {
         Ok(())
     }
 
-    fn rows(self) -> Vec<Row> {
+    fn rows(self, sampled: &Sampled<Sample>) -> Vec<Row> {
         let mut rows = Vec::new();
         let point = |of: &str| Row::new().text("transactions", of).text("engine", self.who);
-        for (kind, tally) in Kind::ALL.into_iter().zip(self.tallies) {
-            let count = tally.latencies.count();
-            let quantile = |part| tally.latencies.quantile(part).unwrap_or_default();
+        let samples = &sampled.samples;
+        for (number, kind) in Kind::ALL.into_iter().enumerate() {
+            let (mut latencies, mut lost) = (Histogram::new(), 0_u64);
+            for sample in samples {
+                let (of_sample, lost_in_it) = &sample.of_kinds[number];
+                latencies.merge(of_sample);
+                lost += *lost_in_it;
+            }
+            let per_s = samples.iter().map(|sample| sample.per_s_of(number));
+            let count = latencies.count();
+            let quantile = |part| latencies.quantile(part).unwrap_or_default();
             rows.push(
                 point(kind.name())
-                    .samples("done", "per_s", tally.per_s)
+                    .samples("done", "per_s", per_s.collect())
                     .count("done_count", count)
-                    .number("lost_share", tally.lost as f64 / count as f64)
+                    .number("lost_share", lost as f64 / count as f64)
                     .count("latency_p50_ns", quantile(0.5))
                     .count("latency_p90_ns", quantile(0.9))
                     .count("latency_p99_ns", quantile(0.99)),
             );
         }
-        rows.push(point(ALL).samples("done", "per_s", self.per_s));
+        let per_s = samples.iter().map(|sample| sample.per_s).collect();
+        rows.push(sampled.mark(point(ALL).samples("done", "per_s", per_s)));
         rows.extend(self.conditions.into_iter().map(|(condition, violations)| {
             Row::new()
                 .text("condition", condition)

@@ -15,7 +15,7 @@ use crate::lab::Lab;
 use crate::progress;
 use crate::row::Row;
 use crate::served::Served;
-use crate::turns::turns;
+use crate::steady;
 
 pub(super) const COPIED: &str = "COPY FROM STDIN";
 pub(super) const LOADED: &str = "loading the file";
@@ -34,23 +34,24 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Row>, LabError> {
     let served = Served::start(&folder.path().join("served"))?;
     let tierra = Tierra::create(&folder.path().join("loaded"), None)?;
     let ways = [LOADED, COPIED];
-    let rounds = lab.size(1, 3);
+    let rounds = lab.size(1, 5);
     let bar = progress::bar("loads", ways.len() * (rounds + 1));
-    let mut samples = [const { Vec::new() }; 2];
     let mut checked = [const { Vec::new() }; 2];
-    for turn in turns(ways.len(), rounds) {
-        let way = ways[turn.contender];
-        bar.set_message(way);
-        let (time_ns, found) = match way {
-            LOADED => load(lab, &tierra, &table, &file)?,
-            _ => copy(&served, &table, &file)?,
-        };
-        checked[turn.contender] = found;
-        if !turn.is_warm_up() {
-            samples[turn.contender].push(time_ns);
-        }
-        bar.inc(1);
-    }
+    let sampled = steady::in_turns(
+        ways.len(),
+        rounds,
+        |contender| {
+            bar.set_message(ways[contender]);
+            let (time_ns, found) = match ways[contender] {
+                LOADED => load(lab, &tierra, &table, &file)?,
+                _ => copy(&served, &table, &file)?,
+            };
+            checked[contender] = found;
+            bar.inc(1);
+            Ok(time_ns)
+        },
+        |time_ns| *time_ns,
+    )?;
     bar.finish_and_clear();
     let [loaded, copied] = checked;
     if loaded != copied || loaded.first() != Some(&count.to_string()) {
@@ -61,12 +62,12 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Row>, LabError> {
             detail: format!("{loaded:?} against {copied:?}, of {count} rows"),
         });
     }
-    let rows = ways.into_iter().zip(samples).map(|(way, samples)| {
-        Row::new()
+    let rows = ways.into_iter().zip(sampled).map(|(way, sampled)| {
+        let row = Row::new()
             .text("rows in by", way)
             .text("engine", Tierra::ENGINE)
-            .count("rows", count)
-            .samples("time", "ns", samples)
+            .count("rows", count);
+        sampled.mark(row.samples("time", "ns", sampled.samples.clone()))
     });
     Ok(rows.collect())
 }

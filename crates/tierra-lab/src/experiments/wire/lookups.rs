@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::row::Row;
 use crate::served::Served;
 use crate::sessions::at_once;
-use crate::turns::turns;
+use crate::steady;
 
 const TABLE: &str = "CREATE TABLE item (id BIGINT PRIMARY KEY, a INTEGER, b INTEGER, c BIGINT, x DOUBLE PRECISION, \
      name VARCHAR, note VARCHAR, day DATE, flag BOOLEAN, price DECIMAL(10, 2))";
@@ -66,29 +66,35 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Row>, LabError> {
     if let Some(postgres) = &postgres {
         sides.push(Side::new(Postgres::ENGINE, rows, || postgres.connect())?);
     }
+    let contenders = sides.len() as u64;
     let bar = progress::bar("samples", SESSIONS.len() * (rounds + 1) * sides.len());
     let mut measured = Vec::new();
     for (sessions, each) in SESSIONS.into_iter().zip(each) {
-        let mut samples = vec![Vec::with_capacity(rounds); sides.len()];
-        for turn in turns(sides.len(), rounds) {
-            let Side { who, sessions: all } = &mut sides[turn.contender];
-            bar.set_message(*who);
-            let seed = SEED ^ ((turn.round as u64) << 32);
-            let time = at_once(&mut all[..sessions], |session, client| {
-                let mut random = Random::new(seed ^ session as u64);
-                (0..each).try_for_each(|_| look_up(who, client, 1 + random.below(rows)))
-            })?;
-            if !turn.is_warm_up() {
-                samples[turn.contender].push(time.as_nanos() as u64);
-            }
-            bar.inc(1);
-        }
-        let of_sides = sides.iter().zip(samples).map(|(side, samples)| {
-            Row::new()
+        let mut drawn = 0;
+        let sampled = steady::in_turns(
+            sides.len(),
+            rounds,
+            |contender| {
+                // All sides of a round look up the same keys.
+                let seed = SEED ^ ((drawn / contenders) << 32);
+                drawn += 1;
+                let Side { who, sessions: all } = &mut sides[contender];
+                bar.set_message(*who);
+                let time = at_once(&mut all[..sessions], |session, client| {
+                    let mut random = Random::new(seed ^ session as u64);
+                    (0..each).try_for_each(|_| look_up(who, client, 1 + random.below(rows)))
+                })?;
+                bar.inc(1);
+                Ok(time.as_nanos() as u64)
+            },
+            |time_ns| *time_ns,
+        )?;
+        let of_sides = sides.iter().zip(sampled).map(|(side, sampled)| {
+            let row = Row::new()
                 .text("lookups by", of_connections(sessions))
                 .text("engine", side.who)
-                .count("lookups", (sessions * each) as u64)
-                .samples("time", "ns", samples)
+                .count("lookups", (sessions * each) as u64);
+            sampled.mark(row.samples("time", "ns", sampled.samples.clone()))
         });
         measured.extend(of_sides);
     }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{DuckDb, DuckDbError, Process};
 use crate::dataset::TableFile;
 use crate::lab;
+use crate::peers::Peer;
 
 const PROGRAM: &str = include_str!("library.py");
 
@@ -22,6 +23,15 @@ pub type TimedRows = (u64, Vec<Vec<String>>);
 impl Library {
     /// The engine's name in results.
     pub const ENGINE: &str = DuckDb::ENGINE;
+
+    /// What bars need.
+    pub const PEER: Peer = Peer {
+        name: Library::ENGINE,
+        start: |_| match Library::start() {
+            Some(_) => Ok(()),
+            None => Err("Python has no module `duckdb`".to_owned()),
+        },
+    };
 
     /// Starts DuckDB with as many threads; `None` if there is no Python or it has no module `duckdb`.
     pub fn start() -> Option<Library> {

@@ -1,6 +1,7 @@
 //! A client of PostgreSQL's protocol: statements prepared once, executed with texts as arguments, one round trip each.
 //!
-//! It waits for every answer, so a session is a thread. It has no password and no TLS, for servers on this machine alone.
+//! It waits for every answer, but for that of a statement that is to be cancelled ([`Client::begin`]), so a session is a thread. It has
+//! no password and no TLS, for servers on this machine alone.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,6 +11,8 @@ use crate::random::Random;
 
 /// Version 3.0 of the protocol.
 const VERSION: u32 = 196_608;
+/// What asks for a statement to be cancelled, in place of a version.
+const CANCEL: u32 = 80_877_102;
 /// How long a server may take to start.
 const STARTS: Duration = Duration::from_secs(60);
 /// Between two attempts to reach it.
@@ -60,6 +63,8 @@ pub struct Client {
     stream: BufReader<TcpStream>,
     sent: Vec<u8>,
     received: Vec<u8>,
+    /// Who asks for a statement of this session to be cancelled knows it.
+    secret: Vec<u8>,
 }
 
 impl Client {
@@ -89,6 +94,7 @@ impl Client {
             stream: BufReader::new(stream),
             sent: Vec::new(),
             received: Vec::new(),
+            secret: Vec::new(),
         };
         client.message(None, |body| {
             body.extend(VERSION.to_be_bytes());
@@ -109,16 +115,46 @@ impl Client {
         self.exchange()
     }
 
-    /// Runs a query and hands over the cells of each row when it arrives. Returns how many rows there were.
+    /// Has the server begin a statement, whose end [`Client::wait`] waits for.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn begin(&mut self, sql: &str) -> Result<(), ClientError> {
+        self.message(Some(b'Q'), |body| push(body, sql));
+        self.send()
+    }
+
+    /// Waits until the statement has ended; its rows are dropped.
+    ///
+    /// # Errors
+    /// If it failed.
+    pub fn wait(&mut self) -> Result<u64, ClientError> {
+        self.until_ready(|_| Ok(()))
+    }
+
+    /// Asks for the running statement to be cancelled, over a connection of its own.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub fn cancel(&self) -> Result<(), ClientError> {
+        let mut stream = TcpStream::connect(self.stream.get_ref().peer_addr()?)?;
+        let length = 8 + self.secret.len() as u32;
+        let head = [length.to_be_bytes(), CANCEL.to_be_bytes()].concat();
+        stream.write_all(&[&head[..], &self.secret[..]].concat())?;
+        Ok(())
+    }
+
+    /// Executes a prepared query without parameters and hands over the cells of each row when it arrives. Returns how many rows there
+    /// were.
     ///
     /// # Errors
     /// If the query fails, or those of `row`.
     pub fn stream(
         &mut self,
-        sql: &str,
+        name: &str,
         mut row: impl FnMut(&[Option<String>]) -> Result<(), ClientError>,
     ) -> Result<u64, ClientError> {
-        self.message(Some(b'Q'), |body| push(body, sql));
+        self.bind_and_execute(name, &[]);
         self.send()?;
         self.until_ready(|body| row(&cells(body)?))
     }
@@ -142,6 +178,11 @@ impl Client {
     /// # Errors
     /// If it fails.
     pub fn execute(&mut self, name: &str, arguments: &[&str]) -> Result<Answer, ClientError> {
+        self.bind_and_execute(name, arguments);
+        self.exchange()
+    }
+
+    fn bind_and_execute(&mut self, name: &str, arguments: &[&str]) {
         self.message(Some(b'B'), |body| {
             push(body, "");
             push(body, name);
@@ -157,7 +198,6 @@ impl Client {
         });
         self.message(Some(b'E'), |body| body.extend([0; 5]));
         self.message(Some(b'S'), |_| ());
-        self.exchange()
     }
 
     /// Copies rows into a table: `COPY t FROM STDIN`, with lines of texts separated by tabs, each with its end.
@@ -174,8 +214,7 @@ impl Client {
         for line in lines {
             rows.push_str(&line);
             if rows.len() >= COPY_BYTES {
-                self.message(Some(b'd'), |body| body.extend(rows.as_bytes()));
-                self.send()?;
+                self.copy_some(rows.as_bytes())?;
                 rows.clear();
             }
         }
@@ -195,14 +234,16 @@ impl Client {
             if len == 0 {
                 return self.end_copy();
             }
-            self.message(Some(b'd'), |body| body.extend(&part[..len]));
-            self.send()?;
+            self.copy_some(&part[..len])?;
         }
     }
 
-    fn begin_copy(&mut self, sql: &str) -> Result<(), ClientError> {
-        self.message(Some(b'Q'), |body| push(body, sql));
-        self.send()?;
+    /// Begins to copy rows into a table, by a statement `COPY .. FROM STDIN ..`.
+    ///
+    /// # Errors
+    /// If the server refuses it.
+    pub fn begin_copy(&mut self, sql: &str) -> Result<(), ClientError> {
+        self.begin(sql)?;
         match self.receive()? {
             b'G' => Ok(()),
             b'E' => {
@@ -212,6 +253,15 @@ impl Client {
             }
             kind => Err(unexpected(kind)),
         }
+    }
+
+    /// Hands over some of the rows that are copied.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn copy_some(&mut self, rows: &[u8]) -> Result<(), ClientError> {
+        self.message(Some(b'd'), |body| body.extend(rows));
+        self.send()
     }
 
     fn end_copy(&mut self) -> Result<u64, ClientError> {
@@ -256,6 +306,7 @@ impl Client {
             match self.receive()? {
                 b'D' => row(&self.received)?,
                 b'C' => count = counted(&self.received),
+                b'K' => self.secret.clone_from(&self.received),
                 b'E' if refused.is_none() => {
                     let error = refusal(&self.received);
                     // A server that refuses a login closes.

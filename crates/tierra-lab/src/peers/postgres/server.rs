@@ -1,13 +1,13 @@
 //! A server of PostgreSQL on a new cluster, with its defaults: it syncs its log at every commit.
 //!
-//! It does not run as root; then it runs as the user `postgres`, who must be able to enter the folder.
+//! It does not run as root; then it runs as the user `postgres`, who must be able to enter the folder and all above it.
 
 use std::fs::{self, Permissions};
 use std::io;
 use std::net::TcpListener;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use super::client::{Client, ClientError};
 use crate::children;
+use crate::peers::Peer;
 
 /// Everybody may enter a folder.
 const ENTER: u32 = 0o001;
@@ -31,6 +32,12 @@ pub struct Postgres {
 impl Postgres {
     /// The engine's name in results.
     pub const ENGINE: &str = "PostgreSQL";
+
+    /// What bars need.
+    pub const PEER: Peer = Peer {
+        name: Postgres::ENGINE,
+        start: |folder| Postgres::start_in(folder).map(drop),
+    };
 
     /// The server's version; `None` if it is not installed.
     pub fn version() -> Option<String> {
@@ -70,6 +77,13 @@ impl Postgres {
             Ok(())
         };
         prepare().map_err(|error| format!("{}: {error}", cluster.display()))?;
+        // Folders that are not the lab's stay as they are.
+        if let Some(closed) = user.and_then(|user| closed_above(folder, user)) {
+            let closed = closed.display();
+            return Err(format!(
+                "the user `postgres` may not enter {closed}; --scratch names another folder"
+            ));
+        }
         let as_user = |command: &mut Command| {
             if let Some((user, group)) = user {
                 command.uid(user).gid(group);
@@ -130,6 +144,24 @@ impl Drop for Postgres {
     }
 }
 
+/// The first folder above this one that a user with these numbers may not enter.
+fn closed_above(folder: &Path, (user, group): (u32, u32)) -> Option<PathBuf> {
+    let folder = fs::canonicalize(folder).ok()?;
+    let may_enter = |path: &Path| {
+        let Ok(found) = fs::metadata(path) else {
+            return false;
+        };
+        let enter = match (found.uid() == user, found.gid() == group) {
+            (true, _) => ENTER << 6,
+            (false, true) => ENTER << 3,
+            (false, false) => ENTER,
+        };
+        found.mode() & enter != 0
+    };
+    let mut above = folder.ancestors().skip(1);
+    above.find(|path| !may_enter(path)).map(Path::to_owned)
+}
+
 /// The numbers of the user as whom it runs, and of its group; `None`: as this process does.
 fn user() -> Result<Option<(u32, u32)>, String> {
     if !geteuid().is_root() {
@@ -166,6 +198,24 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_is_closed_by_one_above_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let above = fs::canonicalize(folder.path()).unwrap();
+        let inner = above.join("a");
+        fs::create_dir(&inner).unwrap();
+        let owner = fs::metadata(&above).unwrap();
+        let set = |mode| fs::set_permissions(&above, Permissions::from_mode(mode)).unwrap();
+        let other = (owner.uid() + 1, owner.gid() + 1);
+        let closes = |user| closed_above(&inner, user).as_ref() == Some(&above);
+        set(0o700);
+        assert!(closes(other) && !closes((owner.uid(), other.1)));
+        set(0o710);
+        assert!(closes(other) && !closes((other.0, owner.gid())));
+        set(0o711);
+        assert!(!closes(other));
+    }
+
+    #[test]
     fn statements_are_executed_and_errors_have_codes() {
         if Postgres::version().is_none() {
             println!("left out: PostgreSQL is not installed");
@@ -192,5 +242,10 @@ mod tests {
         let error = client.copy_in("t", ["x\ty\n".to_owned()].into_iter());
         assert!(error.unwrap_err().to_string().contains("22P02"));
         assert_eq!(client.query("DELETE FROM t").unwrap().count, 3);
+        client.begin("SELECT pg_sleep(600)").unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        client.cancel().unwrap();
+        let error = client.wait().unwrap_err();
+        assert!(error.to_string().contains("57014"), "{error}");
     }
 }
