@@ -72,7 +72,7 @@ impl Experiment for Kill {
                     .map(move |work| (*work, opened, Tally::default()));
                 of_works.collect::<Vec<_>>()
             });
-            let mut cells: Vec<(Work, (&str, Option<usize>), Tally)> = cells.collect();
+            let mut cells: Vec<_> = cells.collect();
             let count = cells.len();
             for run in 0..runs(&works) {
                 let (work, (_, first), tally) = &mut cells[run % count];

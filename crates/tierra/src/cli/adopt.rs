@@ -7,6 +7,7 @@ use tierra_engine::AdoptOptions;
 
 use super::CommandError;
 use super::open::OpenOptions;
+use crate::cli::output::tell;
 
 /// The arguments of the command.
 #[derive(Args)]
@@ -44,11 +45,11 @@ pub(crate) fn run(arguments: &AdoptArguments) -> Result<(), CommandError> {
     };
     let adopted = arguments.open.options().adopt(&arguments.dir, &how)?;
     for (tier, path) in &adopted.copied {
-        println!("tier {tier}: copied to {}", path.display());
+        tell!("tier {tier}: copied to {}", path.display());
     }
     for (tier, path) in &adopted.taken {
-        println!("tier {tier}: keeps {}", path.display());
+        tell!("tier {tier}: keeps {}", path.display());
     }
-    println!("{} is a database of its own", arguments.dir.display());
+    tell!("{} is a database of its own", arguments.dir.display());
     Ok(())
 }

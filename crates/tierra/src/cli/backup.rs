@@ -15,6 +15,7 @@ use super::interrupt::Interrupt;
 use super::open::OpenOptions;
 use super::units::{Bytes, Count};
 use super::{CommandError, progress};
+use crate::cli::output::tell;
 
 /// The arguments of the command.
 #[derive(Args)]
@@ -55,7 +56,7 @@ pub(crate) async fn run(arguments: &BackupArguments) -> Result<(), CommandError>
         (Some(dir), None) => write(arguments, dir, &interrupt)?,
         (None, None) => unreachable!("one of the two is required"),
     };
-    println!("{}: {}", arguments.file.display(), told(&written));
+    tell!("{}: {}", arguments.file.display(), told(&written));
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use tierra_memory::replication::{Profile, SIZE_CLASSES, Situation, class_bytes};
 use super::open::OpenOptions;
 use super::text_table::{Side, TextTable};
 use super::{CommandError, progress};
+use crate::cli::output::{self, tell};
 
 /// The arguments of `tierra calibrate`.
 #[derive(Args)]
@@ -48,10 +49,10 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<(), CommandError> {
     let measured = measured.map_err(Box::new)?;
     for far in &fars {
         if let Some(far) = far {
-            println!("\nwith {far} emulated:");
+            tell!("\nwith {far} emulated:");
         }
         let of_far = measured.iter().filter(|measured| measured.far == *far);
-        print!("{}", table(of_far));
+        output::write(format_args!("{}", table(of_far)));
     }
     let bar = progress::steps_bar("levels", effort.steps_of_levels(fars.len()));
     let mixes = database
@@ -63,8 +64,8 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<(), CommandError> {
         .iter()
         .filter_map(|measured| Some((measured.situation, measured.best()?.clone())));
     let tiers = database.engine().calibrate_tiers().map_err(Box::new)?;
-    print!("\n{}", table_of_tiers(&tiers));
-    println!("\nnanoseconds a line of 64 bytes");
+    output::write(format_args!("\n{}", table_of_tiers(&tiers)));
+    tell!("\nnanoseconds a line of 64 bytes");
     let calibration = Calibration::of(&measured).with_levels(chosen.collect());
     let calibration = calibration.with_tiers(tiers);
     let path = calibration.write(db);
@@ -73,9 +74,9 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<(), CommandError> {
         path: db.clone(),
         source,
     })?;
-    println!("\nnanoseconds a lookup");
-    print!("\n{}", table_of_mixes(&mixes));
-    println!("\nmillion values a second; written to {}", path.display());
+    tell!("\nnanoseconds a lookup");
+    output::write(format_args!("\n{}", table_of_mixes(&mixes)));
+    tell!("\nmillion values a second; written to {}", path.display());
     calibrate_writes(database.engine(), db, effort)
 }
 
@@ -158,19 +159,17 @@ fn calibrate_writes(
     let profile = database.calibrate_writes(effort, || bar.inc(1));
     bar.finish_and_clear();
     let Some(profile) = profile.map_err(Box::new)? else {
-        println!(
-            "logs are in a file on a device: a write waits for the kernel, however it is made"
-        );
+        tell!("logs are in a file on a device: a write waits for the kernel, however it is made");
         return Ok(());
     };
-    print!("\n{}", table_of_writes(&profile, copies));
+    output::write(format_args!("\n{}", table_of_writes(&profile, copies)));
     let path = write_profile(&profile, db);
     let path = path.map_err(|source| CommandError::File {
         action: "write the replication profile into",
         path: db.to_owned(),
         source,
     })?;
-    println!(
+    tell!(
         "\nnanoseconds a write to a log, one behind the other, by the best method; written to {}",
         path.display()
     );

@@ -27,6 +27,7 @@ use super::interrupt::Interrupt;
 use super::open::OpenOptions;
 use super::units::Count;
 use super::{CommandError, progress};
+use crate::cli::output::tell;
 
 /// The file with the definitions of the tables.
 pub(crate) const SCHEMA: &str = "schema.sql";
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<(), CommandError> {
     });
     written.map_err(|error| CommandError::file("write", &file, error))?;
     folder.finish()?;
-    println!(
+    tell!(
         "{}: {} tables, {} rows",
         arguments.folder.display(),
         Count(snapshots.len() as u64),

@@ -15,6 +15,7 @@ use super::interrupt::Interrupt;
 use super::open::OpenOptions;
 use super::units::Count;
 use super::{CommandError, progress};
+use crate::cli::output::tell;
 
 /// The arguments of the command.
 #[derive(Args)]
@@ -51,7 +52,7 @@ pub(crate) async fn run(arguments: &ImportArguments) -> Result<(), CommandError>
     let imported = import(&database, &statements, arguments, &interrupt, &mut made).await;
     match imported {
         Ok(rows) => {
-            println!(
+            tell!(
                 "{}: {} tables, {} rows",
                 arguments.db.display(),
                 Count(made.len() as u64),

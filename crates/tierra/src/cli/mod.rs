@@ -20,6 +20,7 @@ mod load;
 mod log;
 mod man;
 mod open;
+mod output;
 mod password;
 mod produce;
 mod progress;
@@ -173,6 +174,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
             runtime.shutdown_background();
             result
         });
+    let result = result.and_then(|status| match output::failure() {
+        None => Ok(status),
+        Some(error) => Err(CommandError::Output(error)),
+    });
     match result {
         Ok(status) => status.into(),
         Err(error) if error.is_closed_output() => Status::Clean.into(),

@@ -6,6 +6,7 @@ use tierra_engine::{Database, DatabaseOptions};
 use super::status::Status;
 use super::units::Count;
 use super::{CommandError, scrub};
+use crate::cli::output::tell;
 
 /// The arguments of the command.
 #[derive(Args)]
@@ -42,17 +43,17 @@ fn go_back(arguments: &RepairArguments, version: u64) -> Result<Status, CommandE
         Database::open(db, &options).map_err(|error| CommandError::Check(error.to_string()))
     };
     let database = open(true)?;
-    println!("version {version} of {}:", db.display());
+    tell!("version {version} of {}:", db.display());
     for name in database.tables() {
         let rows = database
             .table(&name)
             .map_or(0, |table| table.snapshot().rows());
-        println!("{name}: {} rows", Count(rows));
+        tell!("{name}: {} rows", Count(rows));
     }
     for (name, commits) in database.given_up() {
-        println!("given up: {name}: {} later commits", Count(*commits));
+        tell!("given up: {name}: {} later commits", Count(*commits));
     }
-    println!("also given up: every later load, CREATE and DROP");
+    tell!("also given up: every later load, CREATE and DROP");
     drop(database);
     if !arguments.yes {
         return Err(CommandError::Check(format!(

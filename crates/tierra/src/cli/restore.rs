@@ -10,6 +10,7 @@ use super::CommandError;
 use super::adopt::pool;
 use super::backup::{Watched, told};
 use super::interrupt::Interrupt;
+use crate::cli::output::tell;
 
 /// The arguments of the command.
 #[derive(Args)]
@@ -44,7 +45,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), CommandError> {
         let watched = Watched::new("checking", &interrupt, &how.stop);
         let checked = backup.check(&how.stop, |told| watched.show(told));
         watched.ended(checked)?;
-        println!(
+        tell!(
             "{}: intact: {}",
             arguments.file.display(),
             told(&backup.summary())
@@ -59,11 +60,11 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), CommandError> {
         restored => Ok(restored?),
     })?;
     for (tier, path) in &restored.pools {
-        println!("tier {tier}: {}", path.display());
+        tell!("tier {tier}: {}", path.display());
     }
     for (tier, why) in &restored.in_place {
         eprintln!("warning: tier {tier} is read in place here: {why}");
     }
-    println!("{}: {}", dir.display(), told(&restored.backup));
+    tell!("{}: {}", dir.display(), told(&restored.backup));
     Ok(())
 }

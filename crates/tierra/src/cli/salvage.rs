@@ -7,6 +7,7 @@ use tierra_engine::{Database, DatabaseOptions, SalvagedTable};
 
 use super::CommandError;
 use super::units::Count;
+use crate::cli::output::tell;
 
 /// The arguments of the command.
 #[derive(Args)]
@@ -48,8 +49,8 @@ pub(crate) fn run(arguments: &SalvageArguments) -> Result<(), CommandError> {
 
 fn print(table: &SalvagedTable) {
     let name = &table.table;
-    println!("{name}: {} rows copied", Count(table.rows));
+    tell!("{name}: {} rows copied", Count(table.rows));
     for problem in &table.problems {
-        println!("lost: {name}: {problem}");
+        tell!("lost: {name}: {problem}");
     }
 }

@@ -10,6 +10,7 @@ use super::open::OpenOptions;
 use super::status::Status;
 use super::units::{Bytes, Count};
 use super::{CommandError, progress};
+use crate::cli::output::tell;
 
 /// The arguments of the three commands.
 #[derive(Args)]
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: &ScrubArguments, task: Task) -> Result<Status, Comm
     let report = engine.scrub(&options, |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
     let report = report.map_err(failed)?;
-    println!(
+    tell!(
         "{}, {} read: {} damaged, {} repaired",
         counted(report.extents, "extent", "extents"),
         Bytes(report.bytes),
@@ -71,7 +72,7 @@ pub(crate) fn run(arguments: &ScrubArguments, task: Task) -> Result<Status, Comm
     joined(&report.lost).iter().for_each(print_lost);
     let unavailable = engine.unavailable();
     for why in &unavailable {
-        println!("lost: {why}");
+        tell!("lost: {why}");
     }
     let is_lost = !report.lost.is_empty() || !unavailable.is_empty();
     verdict(&report, is_lost, &engine.missing_tiers(), task, arguments)
@@ -108,14 +109,14 @@ fn joined(lost: &[LostRows]) -> Vec<LostRows> {
 
 fn print_lost(lost: &LostRows) {
     match &lost.column {
-        Some(column) => println!(
+        Some(column) => tell!(
             "lost: table {}, column {column}, segment {}, rows {} to {}",
             lost.table,
             lost.segment,
             lost.rows.start,
             lost.rows.end - 1,
         ),
-        None => println!("lost: an index or a dictionary of table {}", lost.table),
+        None => tell!("lost: an index or a dictionary of table {}", lost.table),
     }
 }
 

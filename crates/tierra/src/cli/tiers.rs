@@ -20,6 +20,7 @@ use super::{
     text_table::{Side, TextTable},
     units::{Bytes, Count},
 };
+use crate::cli::output::{self, tell};
 
 /// The column of a row that says what the memory's content survives.
 const DURABILITY: usize = 2;
@@ -55,9 +56,9 @@ pub(crate) fn run(arguments: &TiersArguments) -> Result<(), CommandError> {
         ..Effort::default()
     };
     for socket in &topology.sockets {
-        println!("{}: {} CPUs", socket.id, socket.cpus.len());
+        tell!("{}: {} CPUs", socket.id, socket.cpus.len());
     }
-    println!(
+    tell!(
         "measured on {} with {} threads (latency: one)\n",
         Bytes(effort.working_set_bytes as u64),
         effort.threads
@@ -88,8 +89,8 @@ pub(crate) fn run(arguments: &TiersArguments) -> Result<(), CommandError> {
     for device in &topology.dax_devices {
         table.push(device_row(device));
     }
-    print!("{table}");
-    print!("{}", of_database.unwrap_or_default());
+    output::write(format_args!("{table}"));
+    output::write(format_args!("{}", of_database.unwrap_or_default()));
     Ok(())
 }
 

@@ -23,6 +23,7 @@ use super::{
     text_table::{Side, TextTable},
     units::{Bytes, Count, Time},
 };
+use crate::cli::output::tell;
 use data::DemoData;
 use queries::Measured;
 
@@ -49,7 +50,7 @@ pub(crate) async fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
     let database = open.open_or_create(&arguments.dir)?;
     directory::mark(&arguments.dir)?;
 
-    println!(
+    tell!(
         "Star Schema Benchmark at scale {}, and two tables for latency-bound queries,\n\
          into {} with {} of near memory for copies of columns:\n",
         arguments.scale,
@@ -66,9 +67,9 @@ pub(crate) async fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
         .wait_for_near_copies()
         .map_err(tierra::Error::from)?;
     let tiers = database.engine().tiers();
-    println!("\n{}", tier_table(&tiers));
+    tell!("\n{}", tier_table(&tiers));
     let always_near = tiers.iter().filter_map(|tier| tier.always_near_bytes);
-    println!(
+    tell!(
         "always near, beside copies: {} of dictionaries, chunk headers, key indexes and tails\n",
         Bytes(always_near.sum())
     );
@@ -79,8 +80,8 @@ pub(crate) async fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
     let measured = queries::run(&database, &data, &answers, &interrupt).await?;
     let (lookups, scans): (Vec<_>, Vec<_>) =
         measured.iter().partition(|query| query.plain.is_some());
-    println!("{}", scan_table(&scans));
-    println!("{}", lookup_table(&lookups));
+    tell!("{}", scan_table(&scans));
+    tell!("{}", lookup_table(&lookups));
     let wrong = measured
         .iter()
         .filter(|query| query.fault.is_some())
@@ -88,7 +89,7 @@ pub(crate) async fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
     if wrong > 0 {
         return Err(CommandError::WrongAnswers(wrong));
     }
-    println!(
+    tell!(
         "All {} answers are right. {} in all.\n\
          Open the same database:  cargo run --release -- sql --db {}",
         measured.len(),
