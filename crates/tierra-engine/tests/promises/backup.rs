@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -556,6 +558,64 @@ fn keys_of(table: &Arc<Table>) -> Vec<i64> {
     keys
 }
 
+/// Leaves a restored directory as a kill does before the last step; returns its directory file.
+fn interrupt(dir: &Path) -> String {
+    let file = fs::read_to_string(dir.join("database")).unwrap();
+    let lines = file.replace("state ready", "state restoring");
+    let lines = &lines[..lines.len() - "crc32c 00000000\n".len()];
+    let crc = crc32c::crc32c(lines.as_bytes());
+    let file = format!("{lines}crc32c {crc:08x}\n");
+    fs::write(dir.join("database"), &file).unwrap();
+    fs::remove_file(dir.join("database.copy")).unwrap();
+    file
+}
+
+#[test]
+fn a_restore_removes_only_what_is_its_own() {
+    let place = Place::new();
+    let database = place.create();
+    database.add_tier("b", &place.path("db/b.pool")).unwrap();
+    let both = Replicas::of_table(["b", "far"]);
+    let table = database
+        .create_table_in(support::spec("t", vec![0]), both)
+        .unwrap();
+    table.append(&[rows(0..100)]).unwrap();
+    place.take(&database, "backup");
+    let backup = Backup::open(&place.path("backup")).unwrap();
+    let outside = |name: &str| RestoreOptions {
+        pools: vec![("b".to_owned(), place.path(name))],
+        ..RestoreOptions::default()
+    };
+    let restored =
+        |dir: &str, how: &RestoreOptions| backup.restore(&place.path(dir), &options(), how, |_| {});
+    // A file of the user where a pool was to be made.
+    fs::write(place.path("mine"), "").unwrap();
+    fs::create_dir(place.path("there")).unwrap();
+    fs::set_permissions(place.path("there"), fs::Permissions::from_mode(0o700)).unwrap();
+    let refused = restored("there", &outside("mine")).unwrap_err().to_string();
+    assert!(refused.contains("exists already"), "{refused}");
+    assert!(place.path("mine").exists());
+    let mode = fs::metadata(place.path("there"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o700);
+    // A directory that was copied while it was restored names the pool that the database has by now.
+    restored("copy", &outside("b.pool")).unwrap();
+    let copied = Command::new("cp")
+        .arg("-a")
+        .args([place.path("copy"), place.path("twin")])
+        .status();
+    assert!(copied.unwrap().success());
+    interrupt(&place.path("twin"));
+    restored("twin", &RestoreOptions::default()).unwrap();
+    for dir in ["copy", "twin"] {
+        let database = place.open(dir);
+        assert_eq!(database.missing_tiers(), [], "{dir}");
+        assert_eq!(all_rows(&database.table("t").unwrap()), rows(0..100));
+    }
+}
+
 #[test]
 fn an_interrupted_restore_is_refused_until_another_one_ends_it() {
     let place = Place::new();
@@ -564,14 +624,7 @@ fn an_interrupted_restore_is_refused_until_another_one_ends_it() {
     table.append(&[rows(0..3000)]).unwrap();
     place.take(&database, "backup");
     place.restore("backup", "copy").unwrap();
-    // As a kill leaves it before its last step.
-    let file = fs::read_to_string(place.path("copy/database")).unwrap();
-    let lines = file.replace("state ready", "state restoring");
-    let lines = &lines[..lines.len() - "crc32c 00000000\n".len()];
-    let crc = crc32c::crc32c(lines.as_bytes());
-    let file = format!("{lines}crc32c {crc:08x}\n");
-    fs::write(place.path("copy/database"), &file).unwrap();
-    fs::remove_file(place.path("copy/database.copy")).unwrap();
+    let file = interrupt(&place.path("copy"));
     let is_refused = |opened: Result<Arc<Database>, OpenError>| {
         let error = opened.unwrap_err();
         assert!(matches!(error, OpenError::Restoring { .. }), "{error}");

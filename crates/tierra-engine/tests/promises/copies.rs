@@ -216,6 +216,50 @@ fn an_adoption_that_was_interrupted_goes_on() {
     assert_eq!(rows_of(&place.open("copy").unwrap()), rows(0..150));
 }
 
+#[test]
+fn an_adoption_that_failed_leaves_nothing_and_one_that_was_killed_is_not_repeated() {
+    let place = Place::new();
+    let database = place.create("b.pool");
+    database.add_tier("c", &place.path("c.pool")).unwrap();
+    drop(database);
+    place.copy("db", "copy");
+    let copy = place.path("copy");
+    let names = || {
+        let entries = fs::read_dir(&copy).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name != "LOCK").collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let adopt = || Database::adopt(&copy, &options(), &AdoptOptions::default());
+    // Another database's.
+    let other = Database::create(&place.path("other"), &options()).unwrap();
+    drop(other);
+    fs::rename(place.path("c.pool"), place.path("kept")).unwrap();
+    fs::copy(place.path("other/far.pool"), place.path("c.pool")).unwrap();
+    for _ in 0..2 {
+        adopt().unwrap_err();
+        assert_eq!(names(), before);
+    }
+    fs::rename(place.path("kept"), place.path("c.pool")).unwrap();
+    // Killed when one pool was copied.
+    fs::copy(place.path("b.pool"), copy.join("b.pool")).unwrap();
+    let adopted = adopt().unwrap();
+    assert_eq!(adopted.copied[0].1, copy.join("b.pool"));
+    assert!(!copy.join("b-2.pool").exists());
+    let database = place.open("copy").unwrap();
+    assert_eq!(database.missing_tiers(), []);
+    assert_eq!(rows_of(&database), rows(0..150));
+    drop(database);
+    // A pool that no adoption used is in the way of nothing, should the directory file be lost.
+    fs::copy(place.path("b.pool"), copy.join("b-2.pool")).unwrap();
+    for name in ["database", "database.copy"] {
+        fs::remove_file(copy.join(name)).unwrap();
+    }
+    assert_eq!(rows_of(&place.open("copy").unwrap()), rows(0..150));
+}
+
 /// A pool that was moved, not the directory.
 #[test]
 fn a_pool_that_was_moved_is_found_again() {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use crate::support::{CITY, all_rows, options, rows, spec};
 use arrow::array::{Array, RecordBatch};
 use tierra_column::Encoding;
-use tierra_engine::{Database, DatabaseOptions, SalvageReport, SalvagedTable, Table};
+use tierra_engine::{
+    Database, DatabaseOptions, OpenError, SalvageError, SalvageReport, SalvagedTable, Table,
+};
 
 /// `log`, `dictionary` and `block` are to be damaged, `whole` is not; each has rows 0 to 3,000, of which the last 60 are in the tail.
 fn write(dir: &Path) {
@@ -180,4 +182,38 @@ fn what_is_whole_is_copied_whole() {
     for name in ["log", "dictionary", "block", "whole"] {
         assert_eq!(all_rows(&new.table(name).unwrap()), rows(0..3000));
     }
+}
+
+#[test]
+fn a_salvage_that_was_interrupted_opens_nowhere_and_begins_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    write(&from);
+    let read_only = DatabaseOptions {
+        read_only: true,
+        ..options()
+    };
+    let source = Database::open(&from, &read_only).unwrap();
+    let salvage = |stops: bool| {
+        let stop = |_: &SalvagedTable| assert!(!stops, "killed after the first table");
+        tierra_engine::salvage(&source, &to, &options(), stop)
+    };
+    let interrupted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| salvage(true)));
+    assert!(interrupted.is_err());
+    for opened in [
+        Database::open(&to, &options()),
+        Database::create(&to, &options()),
+        Database::open_or_create(&to, &options()),
+    ] {
+        let error = opened.unwrap_err();
+        assert!(matches!(error, OpenError::Salvaging { .. }), "{error}");
+    }
+    assert!(salvage(false).unwrap().is_complete());
+    let refused = salvage(false).unwrap_err();
+    assert!(matches!(
+        refused,
+        SalvageError::Open(OpenError::Exists { .. })
+    ));
+    let salvaged = Database::open(&to, &options()).unwrap();
+    assert_eq!(salvaged.tables(), source.tables());
 }
