@@ -93,7 +93,12 @@ fn take_over(
     match try_to_take_over(directory, options, how, &mut adopted) {
         Ok(()) => Ok(adopted),
         Err(error) => {
-            forget(directory.dir(), &adopted);
+            // A change that was not synced may have happened: then the copies are named, and opening goes on with the adoption.
+            let dir = directory.dir();
+            let read = DatabaseDirectory::read(dir, options.recorder.as_ref());
+            if matches!(read, Ok(Some(read)) if read.file().former.is_none()) {
+                forget(dir, &adopted);
+            }
             Err(error)
         }
     }
