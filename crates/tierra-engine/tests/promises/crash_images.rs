@@ -96,7 +96,7 @@ fn a_kill_and_then_a_power_cut_keep_what_was_shown() {
         program.append("t", 2);
         let recorded = program.end();
         let images = Images::new();
-        // An odd step, so that in the long run each kind of event is met.
+        // A sample: the lab's `crash` has more.
         for events in (1 + recorded.events[1]..=recorded.trace.len()).step_by(5) {
             let (trace, steps) = recorded.killed_and_gone_on(recorder(), events);
             let limits = Limits {
