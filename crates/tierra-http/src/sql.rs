@@ -53,6 +53,7 @@ pub(crate) async fn post(
     let began = Instant::now();
     let options = SessionOptions {
         reads_only: user.reads_only,
+        shares_threads: true,
         ..shared.session.clone()
     };
     let session = Session::new(Arc::clone(&shared.database), &options)?;

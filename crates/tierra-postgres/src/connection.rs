@@ -106,6 +106,7 @@ pub(crate) async fn serve(client: Client, shared: Arc<Shared>) {
     let users = shared.options.users.as_ref();
     let options = SessionOptions {
         reads_only: users.is_some_and(|users| users.reads_only(&user)),
+        shares_threads: true,
         ..shared.options.session.clone()
     };
     let opened = Session::new(Arc::clone(&shared.database), &options);

@@ -196,7 +196,7 @@ fn a_salvage_that_was_interrupted_opens_nowhere_and_begins_anew() {
     let source = Database::open(&from, &read_only).unwrap();
     let salvage = |stops: bool| {
         let stop = |_: &SalvagedTable| assert!(!stops, "killed after the first table");
-        tierra_engine::salvage(&source, &to, &options(), stop)
+        tierra_engine::salvage(&source, &to, &options(), stop).map_err(Box::new)
     };
     let interrupted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| salvage(true)));
     assert!(interrupted.is_err());
@@ -211,7 +211,7 @@ fn a_salvage_that_was_interrupted_opens_nowhere_and_begins_anew() {
     assert!(salvage(false).unwrap().is_complete());
     let refused = salvage(false).unwrap_err();
     assert!(matches!(
-        refused,
+        *refused,
         SalvageError::Open(OpenError::Exists { .. })
     ));
     let salvaged = Database::open(&to, &options()).unwrap();

@@ -56,6 +56,7 @@ use crate::hidden_keys::KeylessSubqueries;
 use crate::memory::{self, QueryMemory};
 use crate::names::CATALOG;
 use crate::outcome::{Outcome, Rows};
+use crate::query_threads::SharedThreads;
 use crate::session_tables::SessionTables;
 use crate::settings::{self, BATCH_ROWS, Beginning, TierraSettings};
 use crate::statement::Parsed;
@@ -80,6 +81,9 @@ pub struct SessionOptions {
     /// Whether statements that change anything are refused with [`SqlError::Denied`], in the database or outside of it, because
     /// whoever writes them may only read. Files are refused, too. No statement changes that.
     pub reads_only: bool,
+    /// Whether the threads that execute the session's queries also execute those of others, who shall not wait for all of a large sort:
+    /// it then has threads of its own. A server sets it.
+    pub shares_threads: bool,
 }
 
 /// A connection to a database. Queries of one session may run at the same time.
@@ -121,8 +125,11 @@ impl Session {
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::clone(&memory) as _)
             .build_arc()?;
-        let config = SessionConfig::from(settings::initial(initial)?)
+        let mut config = SessionConfig::from(settings::initial(initial)?)
             .with_extension(Arc::clone(database.calibration()));
+        if options.shares_threads {
+            config.set_extension(Arc::new(SharedThreads));
+        }
         let builder = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)

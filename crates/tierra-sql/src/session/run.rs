@@ -33,8 +33,10 @@ use crate::memory::{self, Planning, Watched, Writing};
 use crate::names::{identifier, single_name};
 use crate::outcome::{Done, Outcome, Rows};
 use crate::prepared::Argument;
+use crate::query_threads::QueryThreads;
 use crate::settings::{EMULATE, TierraSettings};
 use crate::sink::blocking;
+use crate::spawned::spawned;
 use crate::statement::{Compact, Parsed, prepared};
 use crate::syntax::ignored::{self, FunctionKind};
 use crate::syntax::{drawn_twice, nested_values};
@@ -587,14 +589,15 @@ impl Physical {
     /// can wait, for instance for Ctrl-C.
     pub(super) fn spawned(&self) -> Result<SendableRecordBatchStream, SqlError> {
         let plan = Arc::clone(&self.plan);
-        let start = || {
-            let stream = execute_stream(plan, Arc::new(TaskContext::from(&self.state)))?;
-            Ok(spawn_buffered(stream, BATCHES_AHEAD))
-        };
+        let start = || execute_stream(plan, Arc::new(TaskContext::from(&self.state)));
         Ok(match self.deep {
-            None => start(),
-            Some(_) => execute_deep(start),
-        }?)
+            None => {
+                let threads = QueryThreads::of(&self.plan, &self.state)?;
+                spawned(threads, start, BATCHES_AHEAD)?
+            }
+            // It must not be dropped by its reader, whose stack is small.
+            Some(_) => execute_deep(|| Ok(spawn_buffered(start()?, BATCHES_AHEAD)))?,
+        })
     }
 }
 
@@ -611,6 +614,17 @@ async fn written(plan: &Physical) -> Result<u64, SqlError> {
         rows += count.map_or(0, |count| count.iter().flatten().sum::<u64>());
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+impl Session {
+    /// Whether the query that `sql` is would have threads of its own.
+    pub(crate) async fn has_own_threads(&self, sql: &str) -> bool {
+        let plan = self.state().create_logical_plan(sql).await.unwrap();
+        let physical = physical(self.state(), plan).await.unwrap();
+        let threads = QueryThreads::of(&physical.plan, &physical.state);
+        threads.unwrap().is_some()
+    }
 }
 
 #[cfg(test)]
