@@ -351,7 +351,7 @@ pub enum TierError {
         name: String,
     },
     /// The name is taken.
-    #[error("tier {name:?} exists already: choose another name")]
+    #[error("tier {name:?} exists already, or the name means something else: choose another name")]
     Exists {
         /// The name.
         name: String,

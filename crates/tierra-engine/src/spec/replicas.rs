@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tierra_column::{Encoding, LogicalType};
+use tierra_column::{Encoding, LogicalType, Physical};
 
 use crate::spec::ColumnSpec;
 
@@ -154,6 +154,20 @@ fn joined<'t>(mut all: Vec<TierId>, more: impl Iterator<Item = &'t TierId>) -> V
 }
 
 impl PlacedReplica {
+    /// The replicas in these tiers of a column that leaves their encodings to the database. Numbers alternate between two: single
+    /// values are found in one line of the one, and the other has few lines to scan, whatever the values.
+    pub(crate) fn automatic(tiers: &[TierId], column: &ColumnSpec) -> Vec<PlacedReplica> {
+        let is_left_open = column.encoding.is_none() && column.index.is_none();
+        let is_number = column.ty.physical() == Physical::Ordinal
+            && !matches!(column.ty, LogicalType::Boolean | LogicalType::Double);
+        let encodings: &[Option<Encoding>] = match is_left_open && is_number {
+            true => &[Some(Encoding::Static), Some(Encoding::Dynamic)],
+            false => &[None],
+        };
+        let encodings = encodings.iter().cycle();
+        Self::grouped(tiers.iter().copied().zip(encodings.copied()))
+    }
+
     /// The replicas that tiers with encodings make up, in the order in which their encodings come.
     pub(crate) fn grouped(
         placed: impl IntoIterator<Item = (TierId, Option<Encoding>)>,
@@ -219,7 +233,8 @@ impl PlacedReplica {
 pub struct Replicas {
     /// Of the whole table; empty: the database's first tier.
     pub table: Vec<String>,
-    /// Of the chunks of single columns, by column name, instead of the table's: a tier's name, or `tier/encoding`.
+    /// Of the chunks of single columns, by column name, instead of the table's: a tier's name, or `tier/encoding`; or
+    /// [`Replicas::AUTO`] alone.
     pub columns: BTreeMap<String, Vec<String>>,
 }
 
@@ -271,6 +286,13 @@ pub enum ReplicasError {
         /// What is wrong with it.
         why: String,
     },
+    /// The database's choice beside a tier, or for all columns.
+    #[error(
+        "{:?} stands alone, and for one column: 'c.replicas' = '{}'",
+        Replicas::AUTO,
+        Replicas::AUTO
+    )]
+    Auto,
     /// An encoding for all columns.
     #[error(
         "{given:?} names an encoding, which not every column can have: name encodings column by column"
@@ -329,6 +351,11 @@ pub enum ReplicasError {
 }
 
 impl Replicas {
+    /// Leaves a column's replicas to the database: in the tiers of its table or, if that is one, in the first two that are open; numbers
+    /// in encoding `static` in the first and `dynamic` in the second, unless the column declares an encoding or an index. The
+    /// choice is made when this is given: [`Table::replicas`](crate::Table::replicas) names it.
+    pub const AUTO: &str = "auto";
+
     /// Copies of the whole table in these tiers, the master's first.
     pub fn of_table<N: Into<String>>(tiers: impl IntoIterator<Item = N>) -> Replicas {
         Replicas {

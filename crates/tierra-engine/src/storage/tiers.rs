@@ -25,6 +25,8 @@ use crate::storage::tier::Tier;
 pub(crate) const FIRST_NAME: &str = "far";
 /// Between the name of a tier and that of an encoding; no tier's name has it.
 const ENCODING_AFTER: char = '/';
+/// Tiers of a column that leaves them to the database, where its table names one.
+const AUTOMATIC_TIERS: usize = 2;
 /// The name of near memory in lists of tiers.
 pub(crate) const NEAR_NAME: &str = "near";
 
@@ -131,9 +133,10 @@ impl Tiers {
         replicas: &Replicas,
         spec: &TableSpec,
     ) -> Result<ReplicaPlacement, ReplicasError> {
+        let first = |count: usize| self.open.iter().take(count).map(|tier| tier.id).collect();
         let mut placement = ReplicaPlacement {
             table: match replicas.table.is_empty() {
-                true => self.open.iter().take(1).map(|tier| tier.id).collect(),
+                true => first(1),
                 false => {
                     let placed = self.by_names(&replicas.table)?;
                     let named = placed.iter().zip(&replicas.table);
@@ -159,7 +162,16 @@ impl Tiers {
                     column: column.clone(),
                 });
             }
-            let of_column = PlacedReplica::grouped(self.by_names(names)?);
+            let of_column = match *names == [Replicas::AUTO] {
+                true => {
+                    let tiers: Vec<TierId> = match placement.table.len() {
+                        1 => first(AUTOMATIC_TIERS),
+                        _ => placement.table.clone(),
+                    };
+                    PlacedReplica::automatic(&tiers, &spec.columns[at])
+                }
+                false => PlacedReplica::grouped(self.by_names(names)?),
+            };
             PlacedReplica::check(&of_column, &spec.columns[at])?;
             placement.columns.insert(at, of_column);
         }
@@ -175,6 +187,9 @@ impl Tiers {
         }
         let mut placed = Vec::with_capacity(names.len());
         for given in names {
+            if given == Replicas::AUTO {
+                return Err(ReplicasError::Auto);
+            }
             let (name, encoding) = match given.split_once(ENCODING_AFTER) {
                 None => (given.as_str(), None),
                 Some((name, encoding)) => {

@@ -583,7 +583,13 @@ fn what_cannot_be_is_refused_and_nothing_changes() {
         }
     };
     type Is = fn(&ReplicasError) -> bool;
-    let cases: [(&str, &[&str], Is, &str); 9] = [
+    let cases: [(&str, &[&str], Is, &str); 10] = [
+        (
+            "id",
+            &["far", "auto"],
+            |it| matches!(it, ReplicasError::Auto),
+            "\"auto\" stands alone",
+        ),
         (
             "id",
             &["far/zip"],
@@ -648,7 +654,55 @@ fn what_cannot_be_is_refused_and_nothing_changes() {
     let of_table = Replicas::of_table(["far/static"]);
     let error = table.set_replicas(&of_table).unwrap_err().to_string();
     assert!(error.contains("column by column"), "{error}");
+    let of_table = Replicas::of_table(["auto"]);
+    let error = table.set_replicas(&of_table).unwrap_err().to_string();
+    assert!(error.contains("for one column"), "{error}");
     check(&database, count);
+}
+
+/// Numbers have an encoding for single values and one for scans, others the same bytes in both tiers, and declared encodings stay.
+#[test]
+fn what_is_left_to_the_database_is_named_and_answers() {
+    let place = Place::new();
+    let database = place.create(&["b"]);
+    let mut spec = indexed("t");
+    let small = spec
+        .columns
+        .iter_mut()
+        .find(|column| column.name == "small");
+    small.unwrap().encoding = Some(Encoding::Plain);
+    let auto = |column: &&str| ((*column).to_owned(), vec![Replicas::AUTO.to_owned()]);
+    let columns = ENCODINGS.map(|(column, _, _)| column);
+    let replicas = Replicas {
+        table: Vec::new(),
+        columns: columns.iter().map(auto).collect(),
+    };
+    let table = database.create_table_in(spec, replicas).unwrap();
+    let named = |numbers: [&str; 2], others: [&str; 2]| -> BTreeMap<String, Vec<String>> {
+        let of = |column: &&str| {
+            let tiers = match ["id", "price", "day", "moment"].contains(column) {
+                true => numbers,
+                false => others,
+            };
+            ((*column).to_owned(), tiers.map(str::to_owned).to_vec())
+        };
+        columns.iter().map(of).collect()
+    };
+    let expected = named(["far/static", "b/dynamic"], ["far", "b"]);
+    assert_eq!(table.replicas().columns, expected);
+    let count = fill(&table, 0);
+    check(&database, count);
+    assert!(all_complete(&database), "{:?}", incomplete(&database));
+    // In the tiers of the table, if they are several.
+    let replicas = Replicas {
+        table: vec!["b".to_owned(), "far".to_owned()],
+        columns: columns.iter().map(auto).collect(),
+    };
+    table.set_replicas(&replicas).unwrap();
+    let expected = named(["b/static", "far/dynamic"], ["b", "far"]);
+    assert_eq!(table.replicas().columns, expected);
+    check(&database, count);
+    assert!(all_complete(&database), "{:?}", incomplete(&database));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tierra_memory::{Pool, PoolOptions};
 use super::state::Writer;
 use crate::error::{StorageError, TierError};
 use crate::manifest::{Manifest, TableEntry, lineage_mark};
-use crate::spec::replicas::{TIERS_MOST, TierId};
+use crate::spec::replicas::{Replicas, TIERS_MOST, TierId};
 use crate::storage::access::Access;
 use crate::storage::directory::{self, DatabaseDirectory, DirectoryFile, TierLine, TierState};
 use crate::storage::tier::Tier;
@@ -30,7 +30,8 @@ impl Writer {
             return Err(TierError::Name { name });
         }
         let entries = tiers.entries();
-        if [FIRST_NAME, NEAR_NAME].contains(&&*name) || entries.iter().any(|tier| tier.name == name)
+        if [FIRST_NAME, NEAR_NAME, Replicas::AUTO].contains(&&*name)
+            || entries.iter().any(|tier| tier.name == name)
         {
             return Err(TierError::Exists { name });
         }

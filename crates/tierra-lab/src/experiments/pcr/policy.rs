@@ -76,12 +76,19 @@ pub(super) const fn near(encoding: Encoding) -> PlacedCopy {
 
 /// The copies that a column should have, the socket's own first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Policy(Vec<PlacedCopy>);
+pub(super) struct Policy {
+    copies: Vec<PlacedCopy>,
+    /// Whether columns leave their encodings to the engine as a policy, instead of having the one that fits.
+    is_auto: bool,
+}
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let copies: Vec<String> = self.0.iter().map(PlacedCopy::to_string).collect();
-        f.write_str(&copies.join(", "))
+        let copies: Vec<String> = self.copies.iter().map(PlacedCopy::to_string).collect();
+        match self.is_auto {
+            true => write!(f, "{} ({})", Replicas::AUTO, copies.join(", ")),
+            false => f.write_str(&copies.join(", ")),
+        }
     }
 }
 
@@ -99,7 +106,18 @@ pub(super) struct Asked {
 impl Policy {
     /// These copies.
     pub(super) fn of(copies: &[PlacedCopy]) -> Policy {
-        Policy(copies.to_vec())
+        Policy {
+            copies: copies.to_vec(),
+            is_auto: false,
+        }
+    }
+
+    /// The policy that the engine makes for these places.
+    pub(super) fn automatic(places: &[Place]) -> Policy {
+        Policy {
+            is_auto: true,
+            ..Policy::chosen_by_engine(places)
+        }
     }
 
     /// Copies in these far tiers whose encoding the engine chooses.
@@ -108,30 +126,37 @@ impl Policy {
             place: *place,
             encoding: None,
         };
-        Policy(places.iter().map(copy).collect())
+        Policy {
+            copies: places.iter().map(copy).collect(),
+            is_auto: false,
+        }
     }
 
     /// The copies.
     pub(super) fn copies(&self) -> &[PlacedCopy] {
-        &self.0
+        &self.copies
     }
 
     /// The same places, without encodings: for columns that cannot be packed as the policy says.
     pub(super) fn places(&self) -> Policy {
         let mut places: Vec<PlacedCopy> = Vec::new();
-        for PlacedCopy { place, .. } in &self.0 {
+        for PlacedCopy { place, .. } in &self.copies {
             if places.iter().all(|copy| copy.place != *place) {
                 let (place, encoding) = (*place, None);
                 places.push(PlacedCopy { place, encoding });
             }
         }
-        Policy(places)
+        Policy {
+            copies: places,
+            is_auto: false,
+        }
     }
 
     /// What the engine is asked for.
     pub(super) fn asked(&self) -> Asked {
         let is_near = |copy: &&PlacedCopy| copy.place == Place::Near;
-        let (near, far): (Vec<&PlacedCopy>, Vec<&PlacedCopy>) = self.0.iter().partition(is_near);
+        let (near, far): (Vec<&PlacedCopy>, Vec<&PlacedCopy>) =
+            self.copies.iter().partition(is_near);
         let near = near.first();
         let mut tiers: Vec<String> = far.iter().map(|copy| copy.to_string()).collect();
         if let (Some(near), true) = (near, far.is_empty()) {
@@ -150,7 +175,10 @@ impl Policy {
 
     /// The same for some columns of a table, and the places alone for all others.
     pub(super) fn replicas<'c>(&self, columns: impl IntoIterator<Item = &'c str>) -> Replicas {
-        let tiers = self.asked().tiers;
+        let tiers = match self.is_auto {
+            true => vec![Replicas::AUTO.to_owned()],
+            false => self.asked().tiers,
+        };
         let columns = columns.into_iter();
         let columns = columns.map(|column| (column.to_owned(), tiers.clone()));
         Replicas {
@@ -199,5 +227,8 @@ mod tests {
             replicas.columns["n"],
             ["far/static", "far/plain", "b/static"]
         );
+        let replicas = Policy::automatic(&[FAR, B]).replicas(["n"]);
+        assert_eq!(replicas.table, ["far", "b"]);
+        assert_eq!(replicas.columns["n"], ["auto"]);
     }
 }

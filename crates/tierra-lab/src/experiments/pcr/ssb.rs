@@ -73,7 +73,7 @@ const VIEWS: [View; 3] = [
 ];
 
 /// The policies of the figure, but those over two sockets; one copy without an encoding, as tables have by default; two of it, both far
-/// and one near; and a near copy in another encoding than the far one.
+/// and one near; a near copy in another encoding than the far one; and what the engine makes of `auto`.
 fn policies() -> Vec<Policy> {
     let (plain, fixed, dynamic) = (Encoding::Plain, Encoding::Static, Encoding::Dynamic);
     let of = |copies: &[PlacedCopy]| Policy::of(copies);
@@ -96,7 +96,19 @@ fn policies() -> Vec<Policy> {
         of(&[far(fixed), near(fixed)]),
         of(&[far(dynamic), near(dynamic)]),
         of(&[far(dynamic), near(fixed)]),
+        auto(),
+        auto_near(),
     ]
+}
+
+/// Two far copies in the encodings of the engine's policy.
+fn auto() -> Policy {
+    Policy::automatic(&[FAR, B])
+}
+
+/// A far copy in the encoding of the engine's policy for one tier, and a near copy of it.
+fn auto_near() -> Policy {
+    Policy::automatic(&[FAR, Place::Near])
 }
 
 /// One far copy in the encodings that fit.
@@ -238,11 +250,15 @@ impl Experiment for PcrSsb {
                 1.25,
                 best(rows, threads, &two_plain(), |policy| !has_near(policy)),
             );
-            // There is no policy yet whose encodings the engine chooses by what scans and lookups cost.
             bar(
-                "the engine's choice of two copies' encodings over the best two copies",
+                "the engine's policy with a near copy over the best two copies",
                 0.95,
-                None,
+                over_best(rows, threads, &auto_near(), |_| true),
+            );
+            bar(
+                "the engine's policy of two far copies over the best two far copies",
+                0.95,
+                over_best(rows, threads, &auto(), |policy| !has_near(policy)),
             );
             bar(
                 "the best two copies over one copy as tables have by default",
@@ -302,7 +318,12 @@ impl Loaded {
         specs: &[TableSpec],
         files: &[TableFile],
     ) -> Result<Loaded, LabError> {
-        let store = Store::with_tiers(lab, lab::threads(), &TIERS)?;
+        let is_named = |tier: &&str| {
+            let mut copies = policy.copies().iter();
+            copies.any(|copy| copy.place == Place::Tier(tier))
+        };
+        let tiers: Vec<&str> = TIERS.into_iter().filter(is_named).collect();
+        let store = Store::with_tiers(lab, lab::threads(), &tiers)?;
         for spec in specs {
             store.create_table(spec.clone(), policy, LogicalType::Integer)?;
         }
@@ -409,6 +430,17 @@ fn best(
     all?.into_iter().reduce(f64::max)
 }
 
+/// Queries a second with a policy over those with the best of some with two copies, itself included.
+fn over_best(
+    rows: &[Row],
+    threads: &str,
+    policy: &Policy,
+    is_wanted: impl Fn(&Policy) -> bool,
+) -> Option<f64> {
+    let own = over(rows, threads, policy, &two_plain())?;
+    Some(own / best(rows, threads, &two_plain(), is_wanted)?)
+}
+
 /// Queries a second over those of two uncompressed copies, and of two like copies over one of them, which read the same: what that is off
 /// 1 is noise.
 fn ratios(rows: &[Row]) -> Vec<Row> {
@@ -475,9 +507,9 @@ mod tests {
         // Of each number of threads, and of the bytes.
         let met = |rows: &[Row]| {
             let met = Vec::from_iter(PcrSsb.bars(rows).iter().map(|bar| bar.met));
-            assert_eq!(met.len(), 9);
-            assert_eq!(met[..4], met[4..8]);
-            ([met[0], met[1], met[2], met[3]], met[8])
+            assert_eq!(met.len(), 11);
+            assert_eq!(met[..5], met[5..10]);
+            ([met[0], met[1], met[2], met[3], met[4]], met[10])
         };
         let (packed, is_near) = (
             two_packed(),
@@ -485,15 +517,18 @@ mod tests {
         );
         assert_eq!(
             met(&rows(&[(packed.clone(), 750)], 99)),
-            ([true, true, false, true], true)
+            ([true, true, false, false, true], true)
         );
         assert_eq!(
             met(&rows(&[(is_near, 750)], 101)),
-            ([true, false, false, true], false)
+            ([true, false, false, true, true], false)
         );
         let slow = [(packed, 900), (none(), 800)];
-        assert_eq!(met(&rows(&slow, 100)), ([false; 4], true));
-        assert_eq!(met(&[]), ([false; 4], false));
+        assert_eq!(
+            met(&rows(&slow, 100)),
+            ([false, false, false, false, false], true)
+        );
+        assert_eq!(met(&[]), ([false; 5], false));
         let like = ratios(&rows(&[(two_like(), 800)], 1));
         let noise = find(&like, &[(NOISE, "1 thread")]);
         assert_eq!(noise.unwrap().value("like_over_one"), Some(1.25));
