@@ -351,8 +351,14 @@ pub enum TierError {
         name: String,
     },
     /// The name is taken.
-    #[error("tier {name:?} exists already, or the name means something else: choose another name")]
+    #[error("tier {name:?} exists already: choose another name")]
     Exists {
+        /// The name.
+        name: String,
+    },
+    /// A name with a meaning of its own where tiers are named.
+    #[error("{name:?} means something else where tiers are named: choose another name")]
+    Reserved {
         /// The name.
         name: String,
     },

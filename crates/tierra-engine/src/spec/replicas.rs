@@ -154,8 +154,8 @@ fn joined<'t>(mut all: Vec<TierId>, more: impl Iterator<Item = &'t TierId>) -> V
 }
 
 impl PlacedReplica {
-    /// The replicas in these tiers of a column that leaves their encodings to the database. Numbers alternate between two: single
-    /// values are found in one line of the one, and the other has few lines to scan, whatever the values.
+    /// The replicas in these tiers of a column that leaves their encodings to the database: two by turns, where single values are found in
+    /// one line of the one, and the other has few lines to scan, whatever the values.
     pub(crate) fn automatic(tiers: &[TierId], column: &ColumnSpec) -> Vec<PlacedReplica> {
         let is_left_open = column.encoding.is_none() && column.index.is_none();
         let is_number = column.ty.physical() == Physical::Ordinal
@@ -351,9 +351,10 @@ pub enum ReplicasError {
 }
 
 impl Replicas {
-    /// Leaves a column's replicas to the database: in the tiers of its table or, if that is one, in the first two that are open; numbers
-    /// in encoding `static` in the first and `dynamic` in the second, unless the column declares an encoding or an index. The
-    /// choice is made when this is given: [`Table::replicas`](crate::Table::replicas) names it.
+    /// Leaves a column's replicas to the database: in the tiers of its table or, if that is one, in it and the first other one that is
+    /// open. Integers, decimals of up to 18 digits, dates and timestamps are `static` and `dynamic` by turns, unless the column declares
+    /// an encoding or an index; other columns have the same bytes in each. The choice is made when this is given:
+    /// [`Table::replicas`](crate::Table::replicas) names it.
     pub const AUTO: &str = "auto";
 
     /// Copies of the whole table in these tiers, the master's first.

@@ -25,8 +25,6 @@ use crate::storage::tier::Tier;
 pub(crate) const FIRST_NAME: &str = "far";
 /// Between the name of a tier and that of an encoding; no tier's name has it.
 const ENCODING_AFTER: char = '/';
-/// Tiers of a column that leaves them to the database, where its table names one.
-const AUTOMATIC_TIERS: usize = 2;
 /// The name of near memory in lists of tiers.
 pub(crate) const NEAR_NAME: &str = "near";
 
@@ -133,10 +131,9 @@ impl Tiers {
         replicas: &Replicas,
         spec: &TableSpec,
     ) -> Result<ReplicaPlacement, ReplicasError> {
-        let first = |count: usize| self.open.iter().take(count).map(|tier| tier.id).collect();
         let mut placement = ReplicaPlacement {
             table: match replicas.table.is_empty() {
-                true => first(1),
+                true => self.open.iter().take(1).map(|tier| tier.id).collect(),
                 false => {
                     let placed = self.by_names(&replicas.table)?;
                     let named = placed.iter().zip(&replicas.table);
@@ -164,10 +161,11 @@ impl Tiers {
             }
             let of_column = match *names == [Replicas::AUTO] {
                 true => {
-                    let tiers: Vec<TierId> = match placement.table.len() {
-                        1 => first(AUTOMATIC_TIERS),
-                        _ => placement.table.clone(),
-                    };
+                    let mut tiers = placement.table.clone();
+                    if let [of_table] = placement.table[..] {
+                        let mut others = self.open.iter().map(|tier| tier.id);
+                        tiers.extend(others.find(|tier| *tier != of_table));
+                    }
                     PlacedReplica::automatic(&tiers, &spec.columns[at])
                 }
                 false => PlacedReplica::grouped(self.by_names(names)?),

@@ -693,16 +693,18 @@ fn what_is_left_to_the_database_is_named_and_answers() {
     let count = fill(&table, 0);
     check(&database, count);
     assert!(all_complete(&database), "{:?}", incomplete(&database));
-    // In the tiers of the table, if they are several.
-    let replicas = Replicas {
-        table: vec!["b".to_owned(), "far".to_owned()],
-        columns: columns.iter().map(auto).collect(),
-    };
-    table.set_replicas(&replicas).unwrap();
-    let expected = named(["b/static", "far/dynamic"], ["b", "far"]);
-    assert_eq!(table.replicas().columns, expected);
-    check(&database, count);
-    assert!(all_complete(&database), "{:?}", incomplete(&database));
+    // In the tier of the table first.
+    for of_table in [&["b"][..], &["b", "far"]] {
+        let replicas = Replicas {
+            columns: columns.iter().map(auto).collect(),
+            ..Replicas::of_table(of_table.iter().copied())
+        };
+        table.set_replicas(&replicas).unwrap();
+        let expected = named(["b/static", "far/dynamic"], ["b", "far"]);
+        assert_eq!(table.replicas().columns, expected);
+        check(&database, count);
+        assert!(all_complete(&database), "{:?}", incomplete(&database));
+    }
 }
 
 #[test]

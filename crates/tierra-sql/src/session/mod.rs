@@ -81,8 +81,8 @@ pub struct SessionOptions {
     /// Whether statements that change anything are refused with [`SqlError::Denied`], in the database or outside of it, because
     /// whoever writes them may only read. Files are refused, too. No statement changes that.
     pub reads_only: bool,
-    /// Whether the threads that execute the session's queries also execute those of others, who shall not wait for all of a large sort:
-    /// it then has threads of its own. A server sets it.
+    /// Whether the threads that execute the session's queries also execute those of others. A large sort has threads of its own
+    /// then, so that the others do not wait for all of it. Servers set this.
     pub shares_threads: bool,
 }
 

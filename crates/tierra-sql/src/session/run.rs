@@ -592,7 +592,7 @@ impl Physical {
         let start = || execute_stream(plan, Arc::new(TaskContext::from(&self.state)));
         Ok(match self.deep {
             None => {
-                let threads = QueryThreads::of(&self.plan, &self.state)?;
+                let threads = QueryThreads::of(&self.plan, &self.state);
                 spawned(threads, start, BATCHES_AHEAD)?
             }
             // It must not be dropped by its reader, whose stack is small.
@@ -622,8 +622,7 @@ impl Session {
     pub(crate) async fn has_own_threads(&self, sql: &str) -> bool {
         let plan = self.state().create_logical_plan(sql).await.unwrap();
         let physical = physical(self.state(), plan).await.unwrap();
-        let threads = QueryThreads::of(&physical.plan, &physical.state);
-        threads.unwrap().is_some()
+        QueryThreads::of(&physical.plan, &physical.state).is_some()
     }
 }
 

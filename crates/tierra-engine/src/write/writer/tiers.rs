@@ -30,9 +30,10 @@ impl Writer {
             return Err(TierError::Name { name });
         }
         let entries = tiers.entries();
-        if [FIRST_NAME, NEAR_NAME, Replicas::AUTO].contains(&&*name)
-            || entries.iter().any(|tier| tier.name == name)
-        {
+        if [NEAR_NAME, Replicas::AUTO].contains(&&*name) {
+            return Err(TierError::Reserved { name });
+        }
+        if name == FIRST_NAME || entries.iter().any(|tier| tier.name == name) {
             return Err(TierError::Exists { name });
         }
         if entries.len() == TIERS_MOST {

@@ -318,6 +318,7 @@ impl Loaded {
         specs: &[TableSpec],
         files: &[TableFile],
     ) -> Result<Loaded, LabError> {
+        // Others would be taken by the engine's policy.
         let is_named = |tier: &&str| {
             let mut copies = policy.copies().iter();
             copies.any(|copy| copy.place == Place::Tier(tier))
