@@ -6,6 +6,9 @@
 //! lead and lag of integers, or of dates, give the type of a default of another kind, which DataFusion cuts. With IGNORE NULLS they
 //! are computed of all rows of a partition at once: row by row, DataFusion's `lead(x, 2)` loses count at a NULL. By NULL rows they are NULL,
 //! where DataFusion takes the row itself.
+//!
+//! first_value, last_value and nth_value with IGNORE NULLS find their row by the places of the values that are there. DataFusion counts through
+//! the frame for each row: a column filled forward would take time with the square of its rows.
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
@@ -16,6 +19,7 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
+use datafusion::functions_window::nth_value::{first_value_udwf, last_value_udwf, nth_value_udwf};
 use datafusion::functions_window::ntile::ntile_udwf;
 use datafusion::functions_window::rank::{dense_rank_udwf, rank_udwf};
 use datafusion::functions_window::row_number::row_number_udwf;
@@ -45,6 +49,9 @@ pub(crate) fn add_to(context: &SessionContext) {
     for function in [lead_udwf(), lag_udwf()] {
         context.register_udwf(Changed(function, Change::Shifted).into());
     }
+    for function in [first_value_udwf(), last_value_udwf(), nth_value_udwf()] {
+        context.register_udwf(Changed(function, Change::Placed).into());
+    }
 }
 
 /// A function with a change.
@@ -57,6 +64,8 @@ enum Change {
     Signed,
     /// The default has its own type, and with IGNORE NULLS all rows of a partition are read first.
     Shifted,
+    /// With IGNORE NULLS the values that are there are found once.
+    Placed,
 }
 
 impl WindowUDFImpl for Changed {
@@ -72,7 +81,7 @@ impl WindowUDFImpl for Changed {
         static OF_ANY: LazyLock<Signature> =
             LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         match self.1 {
-            Change::Signed => self.0.signature(),
+            Change::Signed | Change::Placed => self.0.signature(),
             Change::Shifted => &OF_ANY,
         }
     }
@@ -88,6 +97,8 @@ impl WindowUDFImpl for Changed {
         let ignores_nulls = arguments.ignore_nulls();
         let offset = arguments.input_exprs().get(1);
         let offset = offset.and_then(|offset| offset.downcast_ref::<Literal>());
+        let nth = offset.map(|nth| nth.value().cast_to(&DataType::Int64));
+        let is_reversed = arguments.is_reversed();
         if self.1 == Change::Shifted && offset.is_some_and(|offset| offset.value().is_null()) {
             let ty = arguments.input_fields()[0].data_type().clone();
             return Ok(Box::new(NullEvaluator(ty)));
@@ -96,7 +107,17 @@ impl WindowUDFImpl for Changed {
         Ok(match self.1 {
             Change::Signed => Box::new(SignedEvaluator(inner)),
             Change::Shifted if ignores_nulls => Box::new(WholeEvaluator(inner)),
-            Change::Shifted => inner,
+            Change::Placed if ignores_nulls => Box::new(PresentEvaluator {
+                nth: match (self.name(), nth) {
+                    ("first_value", _) => 1,
+                    ("last_value", _) => -1,
+                    (_, Some(Ok(ScalarValue::Int64(Some(nth))))) if is_reversed => -nth,
+                    (_, Some(Ok(ScalarValue::Int64(Some(nth))))) => nth,
+                    _ => return plan_err!("the row of {} must be a number", self.name()),
+                },
+                present: None,
+            }),
+            Change::Shifted | Change::Placed => inner,
         })
     }
 
@@ -104,7 +125,7 @@ impl WindowUDFImpl for Changed {
         let field = self.0.field(arguments)?;
         Ok(match self.1 {
             Change::Signed => Arc::new(Field::clone(&field).with_data_type(DataType::Int64)),
-            Change::Shifted => field,
+            Change::Shifted | Change::Placed => field,
         })
     }
 
@@ -114,7 +135,7 @@ impl WindowUDFImpl for Changed {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match (self.1, types) {
-            (Change::Signed, _) => self.0.coerce_types(types),
+            (Change::Signed | Change::Placed, _) => self.0.coerce_types(types),
             (Change::Shifted, [value, offset, default])
                 if value.is_integer() && (default.is_floating() || default.is_decimal())
                     || matches!(
@@ -216,5 +237,79 @@ impl PartitionEvaluator for WholeEvaluator {
 
     fn supports_bounded_execution(&self) -> bool {
         false
+    }
+}
+
+/// The value at a place among those of the frame that are not NULL.
+#[derive(Debug)]
+struct PresentEvaluator {
+    /// From 1, or from -1 from the frame's end. There is no value at 0.
+    nth: i64,
+    /// The rows of the partition with a value.
+    present: Option<Vec<usize>>,
+}
+
+impl PartitionEvaluator for PresentEvaluator {
+    /// `values` are those of the whole partition, the same in each call.
+    fn evaluate(&mut self, values: &[ArrayRef], range: &Range<usize>) -> Result<ScalarValue> {
+        let values = &values[0];
+        let present = self
+            .present
+            .get_or_insert_with(|| match values.logical_nulls() {
+                Some(nulls) => nulls.valid_indices().collect(),
+                None => (0..values.len()).collect(),
+            });
+        let low = present.partition_point(|row| *row < range.start);
+        let high = present.partition_point(|row| *row < range.end);
+        let distance = usize::try_from(self.nth.unsigned_abs()).unwrap_or(usize::MAX);
+        let place = match self.nth {
+            0 => None,
+            1.. => low.checked_add(distance - 1),
+            _ => high.checked_sub(distance),
+        };
+        match place.filter(|place| (low..high).contains(place)) {
+            Some(place) => ScalarValue::try_from_array(values, present[place]),
+            None => ScalarValue::try_from(values.data_type()),
+        }
+    }
+
+    /// Rows that have been computed would be taken out of `values`.
+    fn supports_bounded_execution(&self) -> bool {
+        false
+    }
+
+    fn uses_window_frame(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+
+    use super::*;
+
+    #[test]
+    fn the_nth_value_of_a_frame_is_found_among_those_that_are_there() {
+        let values: Vec<Option<i64>> = (0..40_i64)
+            .map(|row| (row * row % 7 > 2 && row % 11 > 3).then_some(row))
+            .collect();
+        let array: ArrayRef = Arc::new(Int64Array::from(values.clone()));
+        for nth in [1, 2, 5, 39, 40, i64::MAX, 0, -1, -2, -5, -40, i64::MIN] {
+            let mut evaluator = PresentEvaluator { nth, present: None };
+            for start in 0..=values.len() {
+                for end in start..=values.len() {
+                    let there: Vec<i64> = values[start..end].iter().flatten().copied().collect();
+                    let expected = match nth {
+                        0 => None,
+                        1.. => there.get((nth - 1) as usize),
+                        _ => there.iter().rev().nth((nth + 1).unsigned_abs() as usize),
+                    };
+                    let found = evaluator.evaluate(&[Arc::clone(&array)], &(start..end));
+                    let expected = ScalarValue::Int64(expected.copied());
+                    assert_eq!(found.unwrap(), expected, "{nth} of {start}..{end}");
+                }
+            }
+        }
     }
 }
