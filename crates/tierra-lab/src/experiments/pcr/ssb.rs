@@ -321,7 +321,7 @@ impl Loaded {
         // Others would be taken by the engine's policy.
         let is_named = |tier: &&'static str| {
             let mut copies = policy.copies().iter();
-            copies.any(|copy| copy.place == Place::Tier(*tier))
+            copies.any(|copy| copy.place == Place::Tier(tier))
         };
         let tiers: Vec<&str> = TIERS.into_iter().filter(is_named).collect();
         let store = Store::with_tiers(lab, lab::threads(), &tiers)?;
